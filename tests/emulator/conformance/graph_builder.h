@@ -76,11 +76,7 @@ public:
         s_.api.cuGraphAddMemcpyNode(&node, graph, before.data(), before.size(), &p, s_.context));
     return node;
   }
-  CUgraphExec instantiate() {
-    CUgraphExec exec = nullptr;
-    s_.need(s_.api.cuGraphInstantiate(&exec, graph, 0));
-    return exec;
-  }
+  CUgraphExec instantiate() { return s_.instantiate(graph); }
   CUresult depend(CUgraphNode from, CUgraphNode to) {
     return s_.api.cuGraphAddDependencies(graph, &from, &to, nullptr, 1);
   }

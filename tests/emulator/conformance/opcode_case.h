@@ -7,6 +7,7 @@
 
 #include "number.h"
 
+#include <deque>
 #include <functional>
 #include <string>
 #include <vector>
@@ -71,8 +72,22 @@ struct Program {
 };
 
 struct OpcodeCases {
+  void instruction(std::string text, std::string kinds, Reference reference, Citation cite,
+                   Precision precision = {}, Target target = {},
+                   std::function<bool(Bits a, Bits b, Bits got)> accepts = {}) {
+    instructions.push_back({std::move(text), std::move(kinds), std::move(reference), precision,
+                            std::move(cite), target, std::move(accepts)});
+  }
+  /// A program whose other members are set on what this returns.
+  Program &program(std::string name, std::string section, std::string rule) {
+    Program &made = programs.emplace_back();
+    made.name = std::move(name);
+    made.cite = {std::move(section), std::move(rule)};
+    return made;
+  }
+
   std::vector<Instruction> instructions;
-  std::vector<Program> programs;
+  std::deque<Program> programs; // which stay where they are when others are added
 };
 
 void add_integer_cases(OpcodeCases &cases);

@@ -14,13 +14,8 @@ using Function = std::function<Real(Real x)>;
 void add(OpcodeCases &cases, const char *name, const std::string &opcode, const std::string &kinds,
          const Format &format, const char *rule, Reference reference,
          std::function<bool(Bits, Bits, Bits)> accepts, Target target = {}) {
-  cases.instructions.push_back({spelled(opcode, kinds),
-                                kinds,
-                                std::move(reference),
-                                {&format, 0, false},
-                                {float_section(name), rule},
-                                target,
-                                std::move(accepts)});
+  cases.instruction(spelled(opcode, kinds), kinds, std::move(reference),
+                    {float_section(name), rule}, {&format, 0, false}, target, std::move(accepts));
 }
 
 /// |got - want| <= bound, and the special values of `want`.

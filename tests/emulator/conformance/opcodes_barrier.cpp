@@ -14,8 +14,7 @@ void add(OpcodeCases &cases, const std::string &name, uint32_t threads, const st
          const std::string &body, const char *rule,
          const std::function<uint32_t(uint32_t thread)> &result, Target target = {80, "7.1"},
          uint32_t blocks = 1, uint32_t cluster = 0) {
-  Program p;
-  p.name = name;
+  Program &p = cases.program(name, kBarrierSection, rule);
   p.threads = threads;
   p.blocks = blocks;
   p.cluster = cluster;
@@ -25,10 +24,8 @@ void add(OpcodeCases &cases, const std::string &name, uint32_t threads, const st
            "mad.lo.u32 %g, %g, %r0, %i;\nmad.wide.u32 %d, %g, 4, %out;\nmov.u32 %x, 0;\n"
            "mov.u32 %s, bar;\nsetp.eq.u32 %first, %i, 0;\n@%first mbarrier.init.shared.b64 [%s], " +
            count + ";\nbar.sync 0;\n" + body + "\nst.global.u32 [%d], %x;";
-  p.cite = {kBarrierSection, rule};
   for (uint32_t i = 0; i < threads * blocks; ++i)
     p.expected.push_back(result(i));
-  cases.programs.push_back(std::move(p));
 }
 
 void add_phases(OpcodeCases &cases) {

@@ -27,8 +27,7 @@ public:
   }
   void text(const char *section, const std::string &text, const std::string &kinds,
             const char *rule, Reference reference, int compute = 75, const char *ptx = "8.1") {
-    cases_.instructions.push_back(
-        {text, kinds, std::move(reference), {}, {section, rule}, {compute, ptx}, {}});
+    cases_.instruction(text, kinds, std::move(reference), {section, rule}, {}, {compute, ptx});
   }
 
 private:

@@ -14,8 +14,7 @@ uint32_t word(uint32_t i) { return 0x9e3779b9u * (i + 1); }
 void add(OpcodeCases &cases, const std::string &name, const std::string &body, const char *rule,
          size_t words, const std::function<uint32_t(uint32_t)> &result, uint32_t blocks = 1,
          const char *ptx = "8.0") {
-  Program p;
-  p.name = name;
+  Program &p = cases.program(name, kBulkCopySection, rule);
   p.threads = 64;
   p.blocks = blocks;
   p.cluster = blocks > 1 ? blocks : 0;
@@ -28,12 +27,10 @@ void add(OpcodeCases &cases, const std::string &name, const std::string &body, c
       "@%first mbarrier.init.shared.b64 [%s], 1;\n@%first fence.mbarrier_init.release.cluster;\n"
       "fence.proxy.async.shared::cta;\nbarrier.cluster.arrive;\nbarrier.cluster.wait;\n" +
       body;
-  p.cite = {kBulkCopySection, rule};
   for (uint32_t i = 0; i < kWords; ++i)
     p.input.push_back(word(i));
   for (uint32_t i = 0; i < words; ++i)
     p.expected.push_back(result(i));
-  cases.programs.push_back(std::move(p));
 }
 
 const std::string kWait =

@@ -18,18 +18,15 @@ void add(OpcodeCases &cases, const std::string &name, const std::string &body,
          const std::string &section, const char *rule,
          const std::function<uint32_t(uint32_t block, uint32_t thread)> &result,
          uint32_t cluster = kCluster) {
-  Program p;
-  p.name = name;
+  Program &p = cases.program(name, section, rule);
   p.threads = kThreads;
   p.blocks = kBlocks;
   p.cluster = cluster;
   p.target = {90, "8.0"};
   p.body = kRegisters + body + "\nst.global.u32 [%d], %x;";
-  p.cite = {section, rule};
   for (uint32_t block = 0; block < kBlocks; ++block)
     for (uint32_t thread = 0; thread < kThreads; ++thread)
       p.expected.push_back(result(block, thread));
-  cases.programs.push_back(std::move(p));
 }
 
 constexpr char kBarrier[] = "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n";

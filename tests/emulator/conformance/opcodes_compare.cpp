@@ -30,13 +30,8 @@ constexpr Compare kFloats[] = {
 void add(OpcodeCases &cases, const std::string &opcode, char kind, const char *rule,
          Reference reference, int compute) {
   const std::string kinds = std::string("r") + kind + kind;
-  cases.instructions.push_back({spelled_predicate(opcode, kinds),
-                                kinds,
-                                std::move(reference),
-                                {},
-                                {"Comparison and Selection Instructions: setp", rule},
-                                {compute, "8.1"},
-                                {}});
+  cases.instruction(spelled_predicate(opcode, kinds), kinds, std::move(reference),
+                    {"Comparison and Selection Instructions: setp", rule}, {}, {compute, "8.1"});
 }
 
 void add_integer(OpcodeCases &cases, const Compare &c, const char *type, char kind, int bits,
@@ -75,39 +70,28 @@ void add_combined(OpcodeCases &cases) {
        {Combined{"and", [](bool l, bool q) { return Bits(l && q) | Bits(!l && q) << 1; }},
         Combined{"or", [](bool l, bool q) { return Bits(l || q) | Bits(!l || q) << 1; }},
         Combined{"xor", [](bool l, bool q) { return Bits(l != q) | Bits(!l != q) << 1; }}})
-    cases.instructions.push_back(
-        {"{ .reg .pred u, v; .reg .b32 x, y; setp.lt.u32 %q, %rc, %re; setp.lt." +
-             std::string(c.text) +
-             ".s32 u|v, %ra, %rb, %q; selp.u32 x, 1, 0, u; selp.u32 y, 2, 0, v; or.b32 %rd, x, y; "
-             "}",
-         "rrrrr",
-         [c](Bits a, Bits b, Bits x, Bits e) {
-           return c.result(integer(a, 32, true) < integer(b, 32, true), x < e);
-         },
-         {},
-         {"Comparison and Selection Instructions: setp", "p = BoolOp(t, c) and q = BoolOp(!t, c)"},
-         {},
-         {}});
-  cases.instructions.push_back({spelled("set.lt.u32.s32", "rrr"),
-                                "rrr",
-                                [](Bits a, Bits b, Bits, Bits) {
-                                  return integer(a, 32, true) < integer(b, 32, true) ? ~Bits(0) : 0;
-                                },
-                                {},
-                                {"Comparison and Selection Instructions: set",
-                                 "0xffffffff for an integer result that is true"},
-                                {},
-                                {}});
-  cases.instructions.push_back(
-      {spelled("set.gt.f32.f32", "rrr"),
-       "rrr",
-       [](Bits a, Bits b, Bits, Bits) {
-         return decode(kF32, a) > decode(kF32, b) ? Bits(0x3f800000) : 0;
-       },
-       {},
-       {"Comparison and Selection Instructions: set", "1.0f for an f32 result that is true"},
-       {},
-       {}});
+    cases.instruction(
+        "{ .reg .pred u, v; .reg .b32 x, y; setp.lt.u32 %q, %rc, %re; setp.lt." +
+            std::string(c.text) +
+            ".s32 u|v, %ra, %rb, %q; selp.u32 x, 1, 0, u; selp.u32 y, 2, 0, v; or.b32 %rd, x, y; "
+            "}",
+        "rrrrr",
+        [c](Bits a, Bits b, Bits x, Bits e) {
+          return c.result(integer(a, 32, true) < integer(b, 32, true), x < e);
+        },
+        {"Comparison and Selection Instructions: setp", "p = BoolOp(t, c) and q = BoolOp(!t, c)"});
+  cases.instruction(spelled("set.lt.u32.s32", "rrr"), "rrr",
+                    [](Bits a, Bits b, Bits, Bits) {
+                      return integer(a, 32, true) < integer(b, 32, true) ? ~Bits(0) : 0;
+                    },
+                    {"Comparison and Selection Instructions: set",
+                     "0xffffffff for an integer result that is true"});
+  cases.instruction(
+      spelled("set.gt.f32.f32", "rrr"), "rrr",
+      [](Bits a, Bits b, Bits, Bits) {
+        return decode(kF32, a) > decode(kF32, b) ? Bits(0x3f800000) : 0;
+      },
+      {"Comparison and Selection Instructions: set", "1.0f for an f32 result that is true"});
 }
 
 } // namespace

@@ -12,18 +12,15 @@ void add(OpcodeCases &cases, const std::string &name, const std::string &body,
          const std::string &section, const char *rule,
          const std::function<uint32_t(uint32_t thread)> &result, Target target = {},
          const std::string &outside = {}) {
-  Program p;
-  p.name = name;
+  Program &p = cases.program(name, section, rule);
   p.threads = 64;
   p.outside = outside;
   p.body = ".reg .b32 %x, %r<8>;\n.reg .b64 %d, %l<4>;\n.reg .pred %p, %q;\n"
            "mad.wide.u32 %d, %i, 4, %out;\nmov.u32 %x, 0;\n" +
            body + "\nst.global.u32 [%d], %x;";
-  p.cite = {section, rule};
   p.target = target;
   for (uint32_t i = 0; i < p.threads; ++i)
     p.expected.push_back(result(i));
-  cases.programs.push_back(std::move(p));
 }
 
 void add_jumps(OpcodeCases &cases) {

@@ -63,13 +63,9 @@ void add(OpcodeCases &cases, const std::string &modifiers, const NumberType &d, 
                      : a.bits == 8 && d.format == &kBf16
                          ? "{ .reg .b8 byte; cvt.u8.u32 byte, %ra; " + opcode + " %hd, byte; }"
                          : spelled(opcode, kinds);
-  cases.instructions.push_back({std::move(text),
-                                kinds,
-                                std::move(reference),
-                                {d.format, 0, false},
-                                {"Data Movement and Conversion Instructions: cvt", rule},
-                                {compute, "8.1"},
-                                {}});
+  cases.instruction(std::move(text), kinds, std::move(reference),
+                    {"Data Movement and Conversion Instructions: cvt", rule}, {d.format, 0, false},
+                    {compute, "8.1"});
 }
 
 void add_integers(OpcodeCases &cases, const NumberType &d, const NumberType &a) {
@@ -169,39 +165,33 @@ void add_packed(OpcodeCases &cases) {
       const std::string m = modifiers;
       const int mode = m[2] == 'n' ? FE_TONEAREST : FE_TOWARDZERO;
       const bool clamps = m.size() > 3;
-      cases.instructions.push_back({spelled("cvt" + m + "." + t->name + "x2.f32", "rrr"),
-                                    "rrr",
-                                    [=](Bits a, Bits b, Bits, Bits) {
-                                      auto one = [&](Bits v) {
-                                        Real x = decode(kF32, v);
-                                        return encode(*t, clamps ? relu(x) : x, mode);
-                                      };
-                                      return one(a) << 16 | one(b);
-                                    },
-                                    {t, 0, true},
-                                    {"Data Movement and Conversion Instructions: cvt",
-                                     "the value of a goes to the upper half, of b to the lower"},
-                                    {80, "8.1"},
-                                    {}});
+      cases.instruction(spelled("cvt" + m + "." + t->name + "x2.f32", "rrr"), "rrr",
+                        [=](Bits a, Bits b, Bits, Bits) {
+                          auto one = [&](Bits v) {
+                            Real x = decode(kF32, v);
+                            return encode(*t, clamps ? relu(x) : x, mode);
+                          };
+                          return one(a) << 16 | one(b);
+                        },
+                        {"Data Movement and Conversion Instructions: cvt",
+                         "the value of a goes to the upper half, of b to the lower"},
+                        {t, 0, true}, {80, "8.1"});
     }
   // Ten bits of mantissa, in the upper bits of an f32; the ISA leaves the 13 lower bits open.
   for (bool away : {true, false})
-    cases.instructions.push_back(
-        {spelled(away ? "cvt.rna.tf32.f32" : "cvt.rn.tf32.f32", "rr") +
-             " and.b32 %rd, %rd, 0xffffe000;",
-         "rr",
-         [=](Bits a, Bits, Bits, Bits) {
-           if (kF32.is_nan(a) || (a & 0x7fffffff) == kF32.infinity())
-             return a & 0xffffe000;
-           Bits low = a & 0x1fff, kept = a - low;
-           bool up = low > 0x1000 || (low == 0x1000 && (away || (a & 0x2000)));
-           return kept + (up ? 0x2000 : 0);
-         },
-         {&kF32, 0, false},
-         {"Data Movement and Conversion Instructions: cvt",
-          away ? ".rna: to nearest, ties away from zero" : ".rn: to nearest even"},
-         {away ? 80 : 90, "8.1"},
-         {}});
+    cases.instruction(spelled(away ? "cvt.rna.tf32.f32" : "cvt.rn.tf32.f32", "rr") +
+                          " and.b32 %rd, %rd, 0xffffe000;",
+                      "rr",
+                      [=](Bits a, Bits, Bits, Bits) {
+                        if (kF32.is_nan(a) || (a & 0x7fffffff) == kF32.infinity())
+                          return a & 0xffffe000;
+                        Bits low = a & 0x1fff, kept = a - low;
+                        bool up = low > 0x1000 || (low == 0x1000 && (away || (a & 0x2000)));
+                        return kept + (up ? 0x2000 : 0);
+                      },
+                      {"Data Movement and Conversion Instructions: cvt",
+                       away ? ".rna: to nearest, ties away from zero" : ".rn: to nearest even"},
+                      {&kF32, 0, false}, {away ? 80 : 90, "8.1"});
 }
 
 /// Formats of eight bits, as tables of 128 magnitudes: e4m3 has one NaN and no infinity.
@@ -243,42 +233,33 @@ void add_bytes(OpcodeCases &cases) {
     const std::string type = t.name;
     const Target target{89, "8.1"};
     for (bool clamps : {false, true}) {
-      cases.instructions.push_back(
-          {spelled(std::string("cvt.rn.satfinite.") + (clamps ? "relu." : "") + type + ".f32",
-                   "hrr"),
-           "hrr",
-           [=](Bits a, Bits b, Bits, Bits) {
-             auto one = [&](Bits v) {
-               Real x = decode(kF32, v);
-               return t.nearest(clamps ? relu(x) : x);
-             };
-             return one(a) << 8 | one(b);
-           },
-           {},
-           cite,
-           target,
-           {}});
+      cases.instruction(
+          spelled(std::string("cvt.rn.satfinite.") + (clamps ? "relu." : "") + type + ".f32",
+                  "hrr"),
+          "hrr",
+          [=](Bits a, Bits b, Bits, Bits) {
+            auto one = [&](Bits v) {
+              Real x = decode(kF32, v);
+              return t.nearest(clamps ? relu(x) : x);
+            };
+            return one(a) << 8 | one(b);
+          },
+          cite, {}, target);
     }
-    cases.instructions.push_back({spelled("cvt.rn.satfinite." + type + ".f16x2", "hr"),
-                                  "hr",
-                                  [=](Bits a, Bits, Bits, Bits) {
-                                    return t.nearest(decode(kF16, a >> 16 & 0xffff)) << 8 |
-                                           t.nearest(decode(kF16, a & 0xffff));
-                                  },
-                                  {},
-                                  cite,
-                                  target,
-                                  {}});
-    cases.instructions.push_back(
-        {spelled("cvt.rn.f16x2." + type, "rh"),
-         "rh",
-         [=](Bits a, Bits, Bits, Bits) {
-           return encode(kF16, t.of(a >> 8 & 255)) << 16 | encode(kF16, t.of(a & 255));
-         },
-         {&kF16, 0, true},
-         {"Data Movement and Conversion Instructions: cvt", "to f16x2: exact"},
-         target,
-         {}});
+    cases.instruction(
+        spelled("cvt.rn.satfinite." + type + ".f16x2", "hr"), "hr",
+        [=](Bits a, Bits, Bits, Bits) {
+          return t.nearest(decode(kF16, a >> 16 & 0xffff)) << 8 |
+                 t.nearest(decode(kF16, a & 0xffff));
+        },
+        cite, {}, target);
+    cases.instruction(
+        spelled("cvt.rn.f16x2." + type, "rh"), "rh",
+        [=](Bits a, Bits, Bits, Bits) {
+          return encode(kF16, t.of(a >> 8 & 255)) << 16 | encode(kF16, t.of(a & 255));
+        },
+        {"Data Movement and Conversion Instructions: cvt", "to f16x2: exact"}, {&kF16, 0, true},
+        target);
   }
 }
 

@@ -34,18 +34,12 @@ public:
     };
     std::string full =
         opcode + (flags.ftz ? ".ftz" : "") + (flags.sat ? ".sat" : "") + "." + t.name;
-    cases_.instructions.push_back({spelled(full, kinds),
-                                   kinds,
-                                   reference,
-                                   {&t, 0, false},
-                                   {float_section(name), rule},
-                                   target,
-                                   {}});
+    cases_.instruction(spelled(full, kinds), kinds, reference, {float_section(name), rule},
+                       {&t, 0, false}, target);
   }
   void raw(const char *name, const std::string &text, const std::string &kinds, const char *rule,
            Reference reference) {
-    cases_.instructions.push_back(
-        {text, kinds, std::move(reference), {}, {float_section(name), rule}, {}, {}});
+    cases_.instruction(text, kinds, std::move(reference), {float_section(name), rule});
   }
 
 private:

@@ -45,14 +45,9 @@ void add(OpcodeCases &cases, const Half &h, const char *name, const std::string 
   auto reference = [=](Bits a, Bits b, Bits c, Bits) {
     return h.packed ? one(a, b, c) | one(a >> 16, b >> 16, c >> 16) << 16 : one(a, b, c);
   };
-  cases.instructions.push_back(
-      {spelled(opcode + "." + h.name, kinds),
-       kinds,
-       reference,
-       {h.format, 0, h.packed},
-       {std::string("Half Precision Floating-Point Instructions: ") + name, rule},
-       {compute_capability, "8.1"},
-       {}});
+  cases.instruction(spelled(opcode + "." + h.name, kinds), kinds, reference,
+                    {std::string("Half Precision Floating-Point Instructions: ") + name, rule},
+                    {h.format, 0, h.packed}, {compute_capability, "8.1"});
 }
 
 /// Sign bits alone, NaNs included: their other bits are left open.

@@ -36,18 +36,12 @@ public:
   }
   void add(const char *section, const std::string &opcode, const std::string &kinds,
            const char *rule, Reference reference, int compute = 75) {
-    cases_.instructions.push_back({spelled(opcode, kinds),
-                                   kinds,
-                                   std::move(reference),
-                                   {},
-                                   integer_section(section, rule),
-                                   {compute, "8.1"},
-                                   {}});
+    cases_.instruction(spelled(opcode, kinds), kinds, std::move(reference),
+                       integer_section(section, rule), {}, {compute, "8.1"});
   }
   void text(const char *section, const std::string &text, const std::string &kinds,
             const char *rule, Reference reference) {
-    cases_.instructions.push_back(
-        {text, kinds, std::move(reference), {}, integer_section(section, rule), {}, {}});
+    cases_.instruction(text, kinds, std::move(reference), integer_section(section, rule));
   }
 
 private:

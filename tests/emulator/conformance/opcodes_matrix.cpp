@@ -139,8 +139,11 @@ void add(OpcodeCases &cases, const Shape &shape) {
             b_count = 8 * depth * shape.b.bits / 1024, c_count = shape.c.bits == 16 ? 2 : 4;
   Matrix a(16, depth), b(depth, 8), c(16, 8);
   Random random(Bits(depth) + 7);
-  Program p;
-  p.name = shape.opcode;
+  const bool is_integer = shape.a.bits == 8;
+  Program &p =
+      cases.program(shape.opcode, "Warp-Level Matrix Instructions: mma.sync",
+                    is_integer ? "D = A * B + C; .satfinite clamps, otherwise the sum wraps"
+                               : "D = A * B + C; the order of accumulation is left open");
   fill(p.input, a_count, shape.a, shape.a_layout, a, random);
   fill(p.input, b_count, shape.b, shape.b_layout, b, random);
   fill(p.input, c_count, shape.c, c_16x8, c, random);
@@ -151,7 +154,6 @@ void add(OpcodeCases &cases, const Shape &shape) {
            register_names('b', b_count) + ", " + register_names('c', c_count) + ";\n" +
            stores('d', c_count);
   std::vector<double> want, scale;
-  const bool is_integer = shape.a.bits == 8;
   const bool saturates = shape.opcode.find("satfinite") != std::string::npos;
   for (int lane = 0; lane < kLanes; ++lane)
     for (int i = 0; i < 4; ++i) {
@@ -177,10 +179,6 @@ void add(OpcodeCases &cases, const Shape &shape) {
   if (!is_integer)
     p.accepts = bound(std::move(want), std::move(scale), c_count == 2);
   p.target.compute = 80;
-  p.cite = {"Warp-Level Matrix Instructions: mma.sync",
-            is_integer ? "D = A * B + C; .satfinite clamps, otherwise the sum wraps"
-                       : "D = A * B + C; the order of accumulation is left open"};
-  cases.programs.push_back(std::move(p));
 }
 
 void add_floats(OpcodeCases &cases) {
@@ -214,9 +212,11 @@ void add_byte_products(OpcodeCases &cases) {
 
 /// Lane l fills row l of a table of 32 rows of 8 halves: element c is l * 16 + c.
 void add_ldmatrix(OpcodeCases &cases, int count, bool transposed) {
-  Program p;
-  p.name = "ldmatrix.sync.aligned.m8n8.x" + std::to_string(count) + (transposed ? ".trans" : "") +
-           ".shared.b16";
+  Program &p = cases.program(
+      "ldmatrix.sync.aligned.m8n8.x" + std::to_string(count) + (transposed ? ".trans" : "") +
+          ".shared.b16",
+      "Warp-Level Matrix Instructions: ldmatrix",
+      "lane l holds elements 2 * (l % 4) and the next of row l / 4; .trans exchanges them");
   p.body = ".shared .align 16 .b8 m[512];\n.reg .b32 %s, %v, %r<4>;\n.reg .b16 %h;\n.reg .b64 %x;\n"
            "mov.u32 %s, m;\nmad.lo.u32 %s, %i, 16, %s;\n";
   for (int c = 0; c < 8; ++c)
@@ -236,17 +236,16 @@ void add_ldmatrix(OpcodeCases &cases, int count, bool transposed) {
       p.expected.push_back(word);
     }
   p.target.compute = 75;
-  p.cite = {"Warp-Level Matrix Instructions: ldmatrix",
-            "lane l holds elements 2 * (l % 4) and the next of row l / 4; .trans exchanges them"};
-  cases.programs.push_back(std::move(p));
 }
 
 /// Lane l holds l * 64 + m * 2 + e in element e of matrix m; the rows of 16 bytes go to shared
 /// memory.
 void add_stmatrix(OpcodeCases &cases, int count, bool transposed) {
-  Program p;
-  p.name = "stmatrix.sync.aligned.m8n8.x" + std::to_string(count) + (transposed ? ".trans" : "") +
-           ".shared.b16";
+  Program &p = cases.program(
+      "stmatrix.sync.aligned.m8n8.x" + std::to_string(count) + (transposed ? ".trans" : "") +
+          ".shared.b16",
+      "Warp-Level Matrix Instructions: stmatrix",
+      "lane l holds elements 2 * (l % 4) and the next of row l / 4; .trans exchanges them");
   p.body = ".shared .align 16 .b8 m[512];\n.reg .b32 %s, %t, %v, %r<4>;\n.reg .b16 %g, %h;\n"
            ".reg .b64 %x;\nmov.u32 %s, m;\nmad.lo.u32 %s, %i, 16, %s;\n";
   for (int m = 0; m < count; ++m)
@@ -273,15 +272,13 @@ void add_stmatrix(OpcodeCases &cases, int count, bool transposed) {
     p.expected.push_back(word);
   }
   p.target.compute = 90;
-  p.cite = {"Warp-Level Matrix Instructions: stmatrix",
-            "lane l holds elements 2 * (l % 4) and the next of row l / 4; .trans exchanges them"};
-  cases.programs.push_back(std::move(p));
 }
 
 /// Element e of lane l is l * 2 + e: row l / 4, column 2 * (l % 4) + e.
 void add_movmatrix(OpcodeCases &cases) {
-  Program p;
-  p.name = "movmatrix.sync.aligned.m8n8.trans.b16";
+  Program &p = cases.program("movmatrix.sync.aligned.m8n8.trans.b16",
+                             "Warp-Level Matrix Instructions: movmatrix",
+                             "the matrix is read row by row over the lanes and written transposed");
   p.body = ".reg .b32 %v, %r<1>;\n.reg .b16 %g, %h;\n.reg .b64 %x;\nmul.lo.u32 %v, %i, 2;\n"
            "cvt.u16.u32 %g, %v;\nadd.u32 %v, %v, 1;\ncvt.u16.u32 %h, %v;\nmov.b32 %v, {%g, %h};\n" +
            p.name + " %r0, %v;\n" + stores('r', 1);
@@ -294,9 +291,6 @@ void add_movmatrix(OpcodeCases &cases) {
     p.expected.push_back(word);
   }
   p.target.compute = 75;
-  p.cite = {"Warp-Level Matrix Instructions: movmatrix",
-            "the matrix is read row by row over the lanes and written transposed"};
-  cases.programs.push_back(std::move(p));
 }
 
 } // namespace

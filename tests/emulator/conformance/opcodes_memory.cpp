@@ -70,14 +70,16 @@ void add_copies(OpcodeCases &cases) {
   for (const char *space : {"global", "shared", "local", "generic"})
     for (const MemoryElement &t : kMemoryElements)
       for (uint32_t count : {1u, 2u, 4u}) {
-        Program p;
-        if (t.bytes * count == 32) { // 256 bits came late, and to global memory alone
-          if (std::string(space) != "global")
-            continue;
+        const bool wide = t.bytes * count == 32;
+        if (wide && std::string(space) != "global")
+          continue;
+        Program &p =
+            cases.program(std::string("ld.") + space + (count > 1 ? ".v" + number(count) : "") +
+                              "." + t.load + " of st." + t.store,
+                          "Data Movement and Conversion Instructions: ld, st",
+                          "narrow values are extended to the register by the type of the load");
+        if (wide) // 256 bits came late, and to global memory alone
           p.target = {100, "8.8"};
-        }
-        p.name = std::string("ld.") + space + (count > 1 ? ".v" + number(count) : "") + "." +
-                 t.load + " of st." + t.store;
         p.body = copy_body(space, t, count);
         p.threads = kMemoryThreads;
         p.input = input;
@@ -91,9 +93,6 @@ void add_copies(OpcodeCases &cases) {
           p.expected.push_back(uint32_t(value));
           p.expected.push_back(uint32_t(value >> 32));
         }
-        p.cite = {"Data Movement and Conversion Instructions: ld, st",
-                  "narrow values are extended to the register by the type of the load"};
-        cases.programs.push_back(std::move(p));
       }
 }
 
@@ -197,12 +196,11 @@ Bits atom_value(Random &random, const Atom &atom) {
 /// A case of each thread's operands a and b and memory m, as v = {a, b, m}.
 void add_atom(OpcodeCases &cases, const Atom &atom, const AtomPlace &place, const std::string &name,
               const char *rule, const std::function<Bits(Random &)> &value) {
-  Program p;
-  p.name = name;
+  Program &p =
+      cases.program(name, "Parallel Synchronization and Communication Instructions: atom", rule);
   p.body = atom_body(atom, place);
   p.threads = kMemoryThreads;
   p.target.compute = atom.compute;
-  p.cite = {"Parallel Synchronization and Communication Instructions: atom", rule};
   Random random(3);
   p.input.resize(kMemoryThreads * 6);
   const Bits mask = atom.bytes == 8 ? ~Bits(0) : (Bits(1) << (8 * atom.bytes)) - 1;
@@ -222,7 +220,6 @@ void add_atom(OpcodeCases &cases, const Atom &atom, const AtomPlace &place, cons
       p.expected.push_back(uint32_t(word >> 32));
     }
   }
-  cases.programs.push_back(std::move(p));
 }
 
 void add_atoms(OpcodeCases &cases) {
@@ -271,27 +268,20 @@ void add_subnormal_atoms(OpcodeCases &cases) {
 /// Base plus a shifted index, which compilers emit in two or three instructions.
 void add_indices(OpcodeCases &cases) {
   const Citation cite{"Logic and Shift Instructions: shl", "sums and shifts of addresses wrap"};
-  cases.instructions.push_back({"{ .reg .b64 s; shl.b64 s, %la, 3; add.s64 %ld, %lb, s; }",
-                                "lll",
-                                [](Bits a, Bits b, Bits, Bits) { return (a << 3) + b; },
-                                {},
-                                cite,
-                                {},
-                                {}});
-  cases.instructions.push_back(
-      {"{ .reg .b64 s, t; add.s64 t, %la, %lb; shl.b64 s, t, 2; add.s64 %ld, %lc, s; }",
-       "llll",
-       [](Bits a, Bits b, Bits c, Bits) { return ((a + b) << 2) + c; },
-       {},
-       cite,
-       {},
-       {}});
+  cases.instruction(
+      "{ .reg .b64 s; shl.b64 s, %la, 3; add.s64 %ld, %lb, s; }", "lll",
+      [](Bits a, Bits b, Bits, Bits) { return (a << 3) + b; }, cite);
+  cases.instruction(
+      "{ .reg .b64 s, t; add.s64 t, %la, %lb; shl.b64 s, t, 2; add.s64 %ld, %lc, s; }", "llll",
+      [](Bits a, Bits b, Bits c, Bits) { return ((a + b) << 2) + c; }, cite);
 }
 
 /// Loads of 32 bits into registers of 64, and the address arithmetic of arrays.
 void add_addresses(OpcodeCases &cases) {
-  Program p;
-  p.name = "ld into wider registers, addresses of arrays";
+  Program &p = cases.program(
+      "ld into wider registers, addresses of arrays",
+      "Data Movement and Conversion Instructions: ld",
+      "the destination may be wider than the type; it is extended by the type's sign");
   p.body = ".reg .b32 %v, %k;\n.reg .b64 %a, %d, %t, %s, %u;\nmul.wide.u32 %t, %i, 1;\n"
            "shl.b64 %s, %t, 2;\nadd.s64 %a, %in, %s;\nld.global.u32 %u, [%a];\n"
            "ld.global.s32 %s, [%a];\nshl.b64 %d, %t, 4;\nadd.s64 %d, %out, %d;\n"
@@ -307,29 +297,25 @@ void add_addresses(OpcodeCases &cases) {
     for (uint32_t word : {v, 0u, p.input[i + 1] + p.input[i + 2], v >> 31 ? ~0u : 0u})
       p.expected.push_back(word);
   }
-  p.cite = {"Data Movement and Conversion Instructions: ld",
-            "the destination may be wider than the type; it is extended by the type's sign"};
-  cases.programs.push_back(std::move(p));
 }
 
 /// Every thread of several blocks on one word: nothing is lost.
 void add_contended(OpcodeCases &cases) {
-  Program p;
-  p.name = "atom.global.add.u32 and red.global.max.u32 of 512 threads";
+  Program &p = cases.program("atom.global.add.u32 and red.global.max.u32 of 512 threads",
+                             "Parallel Synchronization and Communication Instructions: atom, red",
+                             "each operation is performed without interference from others");
   p.body = ".reg .b32 %x, %b;\nmov.u32 %b, %ctaid.x;\nmad.lo.u32 %x, %b, 128, %i;\n"
            "add.u32 %x, %x, 1;\natom.global.add.u32 %b, [%out], %x;\n"
            "red.global.max.u32 [%out+4], %x;\nred.global.or.b32 [%out+8], %x;";
   p.threads = 128;
   p.blocks = 4;
   p.expected = {512 * 513 / 2, 512, 1023};
-  p.cite = {"Parallel Synchronization and Communication Instructions: atom, red",
-            "each operation is performed without interference from others"};
-  cases.programs.push_back(std::move(p));
 }
 
 void add_spaces(OpcodeCases &cases) {
-  Program p;
-  p.name = "isspacep, cvta, ld.const, module variables";
+  Program &p = cases.program("isspacep, cvta, ld.const, module variables",
+                             "Data Movement and Conversion Instructions: isspacep, cvta",
+                             "whether a generic address falls within the space");
   p.outside = ".const .align 4 .u32 table[4] = {11, 22, 33, 44};\n"
               ".global .align 4 .u32 stored = 77;\n";
   p.body = ".local .align 4 .b8 own[16];\n.shared .align 4 .b8 m[16];\n.reg .b64 %l<4>;\n"
@@ -345,15 +331,14 @@ void add_spaces(OpcodeCases &cases) {
   for (uint32_t i = 0; i < 32; ++i)
     for (uint32_t word : {1u + 4 + 8, 11 * (i % 4 + 1), 77u})
       p.expected.push_back(word);
-  p.cite = {"Data Movement and Conversion Instructions: isspacep, cvta",
-            "whether a generic address falls within the space"};
-  cases.programs.push_back(std::move(p));
 }
 
 /// Copies that land at the wait that covers their group; a short source is filled with zeros.
 void add_async_copies(OpcodeCases &cases) {
-  Program p;
-  p.name = "cp.async, commit_group, wait_group, wait_all";
+  Program &p =
+      cases.program("cp.async, commit_group, wait_group, wait_all",
+                    "Data Movement and Conversion Instructions: cp.async",
+                    "wait_group N waits until at most N of the most recent groups are pending");
   p.target.compute = 80;
   p.body = ".shared .align 16 .b8 m[2048];\n.reg .b32 %s, %v, %n;\n.reg .b64 %a, %d;\n"
            "mov.u32 %s, m;\nmad.lo.u32 %s, %i, 48, %s;\nmad.wide.u32 %a, %i, 32, %in;\n"
@@ -371,9 +356,6 @@ void add_async_copies(OpcodeCases &cases) {
   for (uint32_t i = 0; i < 32; ++i)
     for (uint32_t word : {1000 + i * 8 + 3, 1000 + i * 8 + 5, 0u, 0u, 1000 + i * 8 + 1})
       p.expected.push_back(word);
-  p.cite = {"Data Movement and Conversion Instructions: cp.async",
-            "wait_group N waits until at most N of the most recent groups are pending"};
-  cases.programs.push_back(std::move(p));
 }
 
 } // namespace

@@ -23,21 +23,18 @@ void add(OpcodeCases &cases, const std::string &name, const std::string &body,
          const std::vector<uint32_t> &input, const char *section, const char *rule,
          const std::function<std::pair<uint32_t, uint32_t>(uint32_t lane)> &result,
          Target target = {}) {
-  Program p;
-  p.name = name;
+  Program &p = cases.program(name, section, rule);
   p.body = ".reg .b32 %a, %b, %x, %y, %r<4>;\n.reg .b64 %p_in, %p_out, %w;\n.reg .pred %p, %q;\n"
            "mad.wide.u32 %p_in, %i, 8, %in;\nld.global.v2.u32 {%a, %b}, [%p_in];\n"
            "mov.u32 %x, 0;\nmov.u32 %y, 0;\n" +
            body + "\nmad.wide.u32 %p_out, %i, 8, %out;\nst.global.v2.u32 [%p_out], {%x, %y};";
   p.input = input;
-  p.cite = {section, rule};
   p.target = target;
   for (uint32_t lane = 0; lane < kWarpLanes; ++lane) {
     auto [x, y] = result(lane);
     p.expected.push_back(x);
     p.expected.push_back(y);
   }
-  cases.programs.push_back(std::move(p));
 }
 
 constexpr char kShfl[] = "Data Movement and Conversion Instructions: shfl.sync";
@@ -205,8 +202,8 @@ void add_masks(OpcodeCases &cases) {
 
 void add_barriers(OpcodeCases &cases) {
   const char *section = "Parallel Synchronization and Communication Instructions: bar, barrier";
-  Program p;
-  p.name = "bar.sync and bar.arrive of a named barrier";
+  Program &p = cases.program("bar.sync and bar.arrive of a named barrier", section,
+                             "bar.arrive marks arrival and does not wait; bar.sync waits for all");
   p.threads = 64;
   p.body = ".shared .align 4 .b8 m[128];\n.reg .b32 %s, %v, %k;\n.reg .b64 %d;\n.reg .pred %p;\n"
            "mad.wide.u32 %d, %i, 4, %out;\nmov.u32 %s, m;\nsetp.lt.u32 %p, %i, 32;\n"
@@ -216,20 +213,17 @@ void add_barriers(OpcodeCases &cases) {
            "bar.arrive 2, 64;\nst.global.u32 [%d], 9;";
   for (uint32_t i = 0; i < 64; ++i)
     p.expected.push_back(i < 32 ? 9 : (i - 32) * (i - 32) + 1);
-  p.cite = {section, "bar.arrive marks arrival and does not wait; bar.sync waits for all"};
-  cases.programs.push_back(p);
-  p.name = "bar.red over a block, barrier.sync";
-  p.body =
+  Program &q = cases.program("bar.red over a block, barrier.sync", section,
+                             "bar.red combines a predicate across all threads at the barrier");
+  q.threads = 64;
+  q.body =
       ".reg .b32 %n, %v;\n.reg .b64 %d;\n.reg .pred %p, %q, %r;\nmad.wide.u32 %d, %i, 8, %out;\n"
       "setp.lt.u32 %p, %i, 40;\nbar.red.popc.u32 %n, 0, %p;\nbar.red.and.pred %q, 1, %p;\n"
       "barrier.sync 3;\nsetp.eq.u32 %p, %i, 50;\nbar.red.or.pred %r, 1, %p;\n"
       "selp.u32 %v, 2, 0, %r;\n@%q add.u32 %v, %v, 1;\nst.global.v2.u32 [%d], {%n, %v};";
-  p.expected.clear();
   for (uint32_t i = 0; i < 64; ++i)
     for (uint32_t word : {40u, 2u})
-      p.expected.push_back(word);
-  p.cite = {section, "bar.red combines a predicate across all threads at the barrier"};
-  cases.programs.push_back(p);
+      q.expected.push_back(word);
 }
 
 } // namespace

@@ -11,16 +11,14 @@ constexpr uint32_t kThreads = 64;
 
 uint32_t word(uint32_t i) { return 0x85ebca6bu * (i + 7) ^ i << 13; }
 
-Program program(const std::string &name, const std::string &body, const char *section,
-                const char *rule, Target target, uint32_t words_in) {
-  Program p;
-  p.name = name;
+Program &program(OpcodeCases &cases, const std::string &name, const std::string &body,
+                 const char *section, const char *rule, Target target, uint32_t words_in) {
+  Program &p = cases.program(name, section, rule);
   p.threads = kThreads;
   p.target = target;
   p.body =
       ".reg .b32 %x, %r<8>;\n.reg .b64 %a, %d, %l<8>;\n.reg .b128 %w<6>;\n.reg .pred %p, %q;\n" +
       body;
-  p.cite = {section, rule};
   for (uint32_t i = 0; i < words_in; ++i)
     p.input.push_back(word(i));
   return p;
@@ -28,8 +26,8 @@ Program program(const std::string &name, const std::string &body, const char *se
 
 void add_moves(OpcodeCases &cases) {
   // Through a register of 128 bits, its halves exchanged, by way of shared memory.
-  Program p = program(
-      "ld.b128, mov.b128, st.b128",
+  Program &p = program(
+      cases, "ld.b128, mov.b128, st.b128",
       ".shared .align 16 .b8 m[1024];\nmad.wide.u32 %a, %i, 16, %in;\nmad.wide.u32 %d, %i, 16, "
       "%out;\n"
       "ld.global.b128 %w0, [%a];\nmov.b128 {%l0, %l1}, %w0;\nmov.b128 %w1, {%l1, %l0};\n"
@@ -40,15 +38,14 @@ void add_moves(OpcodeCases &cases) {
   for (uint32_t i = 0; i < kThreads; ++i)
     for (uint32_t k : {2, 3, 0, 1})
       p.expected.push_back(word(4 * i + k));
-  cases.programs.push_back(std::move(p));
 }
 
 void add_wide_atoms(OpcodeCases &cases) {
   const char *section = "Parallel Synchronization and Communication Instructions: atom";
   const Target target{90, "8.3"};
   // Even threads compare with what is there, odd ones with something else.
-  Program cas = program(
-      "atom.global.cas.b128",
+  Program &cas = program(
+      cases, "atom.global.cas.b128",
       "mad.wide.u32 %a, %i, 16, %in;\nmad.wide.u32 %d, %i, 32, %out;\nld.global.b128 %w0, [%a];\n"
       "st.global.b128 [%d], %w0;\nand.b32 %r0, %i, 1;\ncvt.u64.u32 %l2, %r0;\n"
       "mov.b128 {%l0, %l1}, %w0;\nxor.b64 %l1, %l1, %l2;\nmov.b128 %w1, {%l0, %l1};\n"
@@ -56,8 +53,8 @@ void add_wide_atoms(OpcodeCases &cases) {
       "atom.global.cas.b128 %w3, [%d], %w1, %w2;\nst.global.b128 [%d+16], %w3;",
       section, "stored where all 128 bits are equal; the old value is returned", target,
       4 * kThreads);
-  Program exchange = program(
-      "atom.exch.b128 in shared memory",
+  Program &exchange = program(
+      cases, "atom.exch.b128 in shared memory",
       ".shared .align 16 .b8 m[1024];\nmad.wide.u32 %a, %i, 16, %in;\nmad.wide.u32 %d, %i, 32, "
       "%out;\n"
       "ld.global.b128 %w0, [%a];\nmov.u32 %x, m;\nmad.lo.u32 %x, %i, 16, %x;\n"
@@ -77,8 +74,6 @@ void add_wide_atoms(OpcodeCases &cases) {
       exchange.expected.push_back(word(4 * i + k));
     }
   }
-  cases.programs.push_back(std::move(cas));
-  cases.programs.push_back(std::move(exchange));
 }
 
 /// A function of the two halves apart.
@@ -112,8 +107,8 @@ void add_pairs(OpcodeCases &cases) {
     instruction.target = {100, "8.6"};
     cases.instructions.push_back(std::move(instruction));
   }
-  Program fma = program(
-      "fma.rn.f32x2 of whole numbers",
+  Program &fma = program(
+      cases, "fma.rn.f32x2 of whole numbers",
       "mov.b32 %r0, 0f40400000;\nmov.b32 %r1, 0f40A00000;\nmov.b64 %l0, {%r0, %r1};\n"
       "cvt.rn.f32.u32 %r2, %i;\nadd.u32 %r3, %i, 1;\ncvt.rn.f32.u32 %r3, %r3;\n"
       "mov.b64 %l1, {%r2, %r3};\nmov.b64 %l2, {%r1, %r0};\nfma.rn.f32x2 %l3, %l0, %l1, %l2;\n"
@@ -124,14 +119,13 @@ void add_pairs(OpcodeCases &cases) {
     fma.expected.push_back(3 * i + 5);
     fma.expected.push_back(5 * (i + 1) + 3);
   }
-  cases.programs.push_back(std::move(fma));
 }
 
 void add_stack(OpcodeCases &cases) {
   const char *section = "Stack Manipulation Instructions: alloca, stacksave, stackrestore";
   // Each thread takes as many words as its number says, and sums what it has put there.
-  Program p = program(
-      "alloca of a size that differs by thread, stacksave and stackrestore",
+  Program &p = program(
+      cases, "alloca of a size that differs by thread, stacksave and stackrestore",
       "mov.u32 %r7, 0;\nmov.u32 %x, 0;\nagain:\nstacksave.u64 %l7;\nand.b32 %r0, %i, 15;\n"
       "add.u32 %r0, %r0, 1;\nmul.wide.u32 %l0, %r0, 4;\nalloca.u64 %l1, %l0, 16;\n"
       "alloca.u64 %l2, 8;\nst.local.u32 [%l2], 77;\nmov.u32 %r1, 0;\nmov.b64 %l3, %l1;\nfill:\n"
@@ -152,10 +146,9 @@ void add_stack(OpcodeCases &cases) {
       total += n * (n - 1) / 2 + n * round;
     p.expected.push_back(total);
   }
-  cases.programs.push_back(std::move(p));
 
-  Program narrow =
-      program("alloca, stacksave and stackrestore of 32 bits",
+  Program &narrow =
+      program(cases, "alloca, stacksave and stackrestore of 32 bits",
               "stacksave.u32 %r0;\nmov.u32 %r1, 8;\nalloca.u32 %r2, %r1;\nadd.u32 %r3, %i, 5;\n"
               "st.local.u32 [%r2+4], %r3;\nld.local.u32 %x, [%r2+4];\nstackrestore.u32 %r0;\n"
               "stacksave.u32 %r4;\nsub.u32 %r4, %r4, %r0;\nadd.u32 %x, %x, %r4;\n"
@@ -165,7 +158,6 @@ void add_stack(OpcodeCases &cases) {
   narrow.body = ".reg .b32 %x, %r<8>;\n.reg .b64 %d;\n" + narrow.body;
   for (uint32_t i = 0; i < kThreads; ++i)
     narrow.expected.push_back(i + 5);
-  cases.programs.push_back(std::move(narrow));
 }
 
 } // namespace

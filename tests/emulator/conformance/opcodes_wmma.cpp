@@ -114,7 +114,17 @@ void add(OpcodeCases &cases, const Product &p) {
   Random random(Bits(p.shape.m * 64 + p.shape.n + p.in.bits));
   std::vector<double> values_a(size_t(p.shape.m * p.shape.k)),
       values_b(size_t(p.shape.k * p.shape.n)), values_c(size_t(p.shape.m * p.shape.n));
-  Program program;
+  std::string multiply = std::string("wmma.mma.sync.aligned.") + a.layout() + "." + b.layout() +
+                         "." + p.shape.name() + "." + p.d.name;
+  if (p.in.name != "f16")
+    multiply += "." + p.in.name + "." + p.in.name;
+  multiply += "." + p.c.name + p.saturation;
+  Program &program =
+      cases.program(multiply + (p.padded ? " padded" : "") + (p.space.empty() ? " generic" : "") +
+                        (c.by_column ? " c col" : "") + (d.by_column ? " d col" : ""),
+                    "Warp-Level Matrix Instructions: wmma.load, wmma.mma, wmma.store",
+                    p.d.format ? "D = A * B + C; the order of accumulation is left open"
+                               : "D = A * B + C; .satfinite clamps, otherwise the sum wraps");
   program.input.resize(a.words() + b.words() + c.words());
   auto fill = [&](const Stored &s, std::vector<double> &values, size_t first) {
     for (int row = 0; row < s.rows; ++row)
@@ -127,15 +137,7 @@ void add(OpcodeCases &cases, const Product &p) {
   fill(a, values_a, 0);
   fill(b, values_b, a.words());
   fill(c, values_c, a.words() + b.words());
-
-  std::string multiply = std::string("wmma.mma.sync.aligned.") + a.layout() + "." + b.layout() +
-                         "." + p.shape.name() + "." + p.d.name;
-  if (p.in.name != "f16")
-    multiply += "." + p.in.name + "." + p.in.name;
-  multiply += "." + p.c.name + p.saturation;
   auto at = [](size_t words) { return words ? "%in+" + std::to_string(4 * words) : "%in"; };
-  program.name = multiply + (p.padded ? " padded" : "") + (p.space.empty() ? " generic" : "") +
-                 (c.by_column ? " c col" : "") + (d.by_column ? " d col" : "");
   program.body = declarations(p) + access(p, 'a', a, at(0)) + access(p, 'b', b, at(a.words())) +
                  access(p, 'c', c, at(a.words() + b.words())) + multiply + " " +
                  register_names('d', registers(p, 'd')) + ", " +
@@ -172,10 +174,6 @@ void add(OpcodeCases &cases, const Product &p) {
       return true;
     };
   program.target.compute = p.compute;
-  program.cite = {"Warp-Level Matrix Instructions: wmma.load, wmma.mma, wmma.store",
-                  p.d.format ? "D = A * B + C; the order of accumulation is left open"
-                             : "D = A * B + C; .satfinite clamps, otherwise the sum wraps"};
-  cases.programs.push_back(std::move(program));
 }
 
 } // namespace

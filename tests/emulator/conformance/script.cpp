@@ -32,6 +32,7 @@ Outcome run(const Driver &driver, const ScriptCase &which) {
     script.need(api.cuCtxSetCurrent(script.context));
     script.need(api.cuModuleLoadData(&script.module, kScriptPtx));
     which.body(script);
+    script.end();
   } catch (const ScriptEnds &) {
   }
   Outcome outcome = script.finish();
@@ -174,7 +175,36 @@ CUdeviceptr Script::words(size_t count, uint32_t value) {
   need(api.cuMemAlloc(&address, 4 * count));
   need(api.cuMemsetD32(address, value, count));
   need(api.cuCtxSynchronize()); // streams that do not wait for the legacy one will use it
+  ends_.push_back([=, this] { return api.cuMemFree(address); });
   return address;
+}
+
+CUstream Script::stream(unsigned flags) {
+  CUstream made = nullptr;
+  need(api.cuStreamCreate(&made, flags));
+  ends_.push_back([=, this] { return api.cuStreamDestroy(made); });
+  return made;
+}
+
+CUevent Script::event(unsigned flags) {
+  CUevent made = nullptr;
+  need(api.cuEventCreate(&made, flags));
+  ends_.push_back([=, this] { return api.cuEventDestroy(made); });
+  return made;
+}
+
+CUgraphExec Script::instantiate(CUgraph graph, unsigned long long flags) {
+  CUgraphExec made = nullptr;
+  need(api.cuGraphInstantiate(&made, graph, flags));
+  ends_.push_back([=, this] { return api.cuGraphExecDestroy(made); });
+  return made;
+}
+
+void Script::end() {
+  if (which_.kind == ScriptCase::Kind::faulting) // nothing succeeds behind a fault
+    return;
+  for (; !ends_.empty(); ends_.pop_back())
+    need(ends_.back()());
 }
 
 uint32_t Script::word(CUdeviceptr address) {

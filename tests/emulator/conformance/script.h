@@ -29,13 +29,25 @@ struct Stated {
 class Script; // below
 
 struct ScriptCase {
+  enum class Kind { shared, faulting, emulated_only };
+  using Body = void (*)(Script &);
+  static constexpr int kVersion = 12020;
+
+  ScriptCase(const char *name, Kind what, std::vector<Stated> why, Body script,
+             int since = kVersion, const char *variable = nullptr)
+      : id(name), kind(what), stated(std::move(why)), body(script), version(since),
+        environment(variable) {}
+  ScriptCase(const char *name, std::vector<Stated> why, Body script, int since = kVersion,
+             const char *variable = nullptr)
+      : ScriptCase(name, Kind::shared, std::move(why), script, since, variable) {}
+
   const char *id;
-  enum class Kind { shared, faulting, emulated_only } kind;
+  Kind kind;
   std::vector<Stated> stated;
-  void (*body)(Script &);
-  int version = 12020; // the driver that has all that is called
+  Body body;
+  int version; // the driver that has all that is called
   /// NAME=VALUE for the emulated driver; such a script runs in a process of its own.
-  const char *environment = nullptr;
+  const char *environment;
 };
 
 /// What a body works with.
@@ -61,16 +73,23 @@ public:
   void need(CUresult result);
 
   CUfunction kernel(const char *name);
-  /// Device memory of so many 32-bit words, all `value`; freed at the end unless it was before.
+  /// Device memory of so many 32-bit words, all `value`. It, the streams, events and instances that
+  /// follow last until the script ends, and then must end without an error.
   CUdeviceptr words(size_t count, uint32_t value = 0);
+  CUstream stream(unsigned flags = CU_STREAM_NON_BLOCKING);
+  CUevent event(unsigned flags = 0);
+  CUgraphExec instantiate(CUgraph graph, unsigned long long flags = 0);
   uint32_t word(CUdeviceptr address);
 
+  /// Ends what was made, the latest first.
+  void end();
   Outcome finish();
 
 private:
   void step(const char *name, const std::string &got, const std::string &want, bool unrecorded);
 
   const ScriptCase &which_;
+  std::vector<std::function<CUresult()>> ends_;
   std::vector<Answer> answers_;
   std::string failures_;
 };

@@ -42,7 +42,6 @@ void packed_script(Script &s) {
   packed.a = 8;
   s.expect("an array of pointers", launch(s, mixed, 1, 1, params));
   s.expect("the byte again", uint64_t(s.word(out)), 8);
-  s.need(s.api.cuMemFree(out));
 }
 
 /// One launch of 32 blocks of a thread in clusters.
@@ -116,7 +115,6 @@ void clusters_script(Script &s) {
 
   if (has)
     cluster_node_script(s, f, cells, params);
-  s.need(s.api.cuMemFree(cells));
 }
 
 // What cuLaunch and its like launch: shape and arguments are set on the function.
@@ -134,12 +132,10 @@ void old_launch_script(Script &s) {
     s.expect("its size", uint64_t(s.word(out + 4 * i)), of_grid[i]);
   s.expect("one block", api.cuLaunch(f));
   s.expect("its size", uint64_t(s.word(out + 8)), 1);
-  CUstream stream = nullptr;
-  s.need(api.cuStreamCreate(&stream, 0));
+  CUstream stream = s.stream(0);
   s.expect("in a stream", api.cuLaunchGridAsync(f, 7, 1, stream));
   s.need(api.cuStreamSynchronize(stream));
   s.expect("its size", uint64_t(s.word(out + 8)), 7);
-  s.need(api.cuStreamDestroy(stream));
 
   CUfunction affine = s.kernel("affine");
   CUdeviceptr number = s.words(1, 5);
@@ -153,8 +149,6 @@ void old_launch_script(Script &s) {
   s.expect("one of them anew", api.cuParamSetf(affine, 12, 1.0f));
   s.need(api.cuLaunch(affine));
   s.expect("115 * 3 + the bits of 1.0", uint64_t(s.word(number)), 115 * 3 + 0x3F800000);
-  s.need(api.cuMemFree(number));
-  s.need(api.cuMemFree(out));
 }
 
 void old_launch_refusals(Script &s) {
@@ -170,7 +164,6 @@ void old_launch_refusals(Script &s) {
   s.need(api.cuParamSetSize(f, sizeof out));
   s.need(api.cuLaunch(f));
   s.expect("the launch that is left", uint64_t(s.word(out)), 1);
-  s.need(api.cuMemFree(out));
 }
 
 void fault_script(Script &s, CUfunction f, CUresult wanted, void **params) {
@@ -186,7 +179,6 @@ void fault_script(Script &s, CUfunction f, CUresult wanted, void **params) {
 const std::vector<ScriptCase> &code_scripts() {
   static const std::vector<ScriptCase> scripts = {
       {"functions and globals of a module by name",
-       Kind::shared,
        {{"cuModuleGetFunction", "cuModuleGetFunction() returns CUDA_ERROR_NOT_FOUND"},
         {"cuModuleGetGlobal", "cuModuleGetGlobal() returns CUDA_ERROR_NOT_FOUND"},
         {"cuModuleGetGlobal", "(not both) can be NULL in which case it is ignored"}},
@@ -207,7 +199,6 @@ const std::vector<ScriptCase> &code_scripts() {
                   CUDA_ERROR_NOT_FOUND);
        }},
       {"text that is no PTX is refused",
-       Kind::shared,
        {{"cuModuleLoadData", "CUDA_ERROR_INVALID_PTX"},
         {"cuModuleLoadData", "CUDA_ERROR_INVALID_VALUE"}},
        [](Script &s) {
@@ -221,7 +212,6 @@ const std::vector<ScriptCase> &code_scripts() {
          s.expect("null", s.api.cuModuleLoadData(&module, nullptr), CUDA_ERROR_INVALID_VALUE);
        }},
       {"PTX for a newer device is refused",
-       Kind::shared,
        {{"cuModuleLoadData", "CUDA_ERROR_NO_BINARY_FOR_GPU"}},
        [](Script &s) {
          CUmodule module = nullptr;
@@ -232,7 +222,6 @@ const std::vector<ScriptCase> &code_scripts() {
                    CUDA_ERROR_INVALID_PTX);
        }},
       {"a launch counts its blocks and threads",
-       Kind::shared,
        {{"cuLaunchKernel",
          "amount of dynamic shared memory that will be available to each thread block"}},
        [](Script &s) {
@@ -245,10 +234,8 @@ const std::vector<ScriptCase> &code_scripts() {
                                 "%dynamic_smem_size"};
          for (unsigned i = 0; i < 5; ++i)
            s.expect(names[i], uint64_t(s.word(out + 4 * i)), want[i]);
-         s.need(s.api.cuMemFree(out));
        }},
       {"launches of no size, or of too much, are refused",
-       Kind::shared,
        {{"cuLaunchKernel", "CUDA_ERROR_INVALID_VALUE"}},
        [](Script &s) {
          CUdeviceptr out = s.words(4);
@@ -264,21 +251,17 @@ const std::vector<ScriptCase> &code_scripts() {
          s.expect("no parameters", launch(s, f, 1, 1, nullptr), CUDA_ERROR_INVALID_VALUE);
          s.need(s.api.cuCtxSynchronize());
          s.expect("nothing ran", uint64_t(s.word(out)), 0);
-         s.need(s.api.cuMemFree(out));
        }},
       {"parameters in one buffer or by pointers",
-       Kind::shared,
        {{"cuLaunchKernel", "packaged by the application into a single buffer"},
         {"cuLaunchKernel",
          "will be returned if kernel parameters are specified with both kernelParams and extra"}},
        packed_script},
       {"clusters of more blocks than are portable",
-       Kind::shared,
        {{"cuFuncSetAttribute", "can be launched with non-portable cluster size"},
         {"CUDA_ERROR_INVALID_CLUSTER_SIZE", "launch error due to cluster misconfiguration"}},
        clusters_script},
       {"launches by what is set on the function",
-       Kind::shared,
        {{"cuFuncSetBlockShape", "dimensions of the thread blocks that are created"},
         {"cuFuncSetSharedSize", "amount of dynamic shared memory that will be available"},
         {"cuParamSetSize", "the total size in bytes needed by the function parameters"},
@@ -290,11 +273,9 @@ const std::vector<ScriptCase> &code_scripts() {
         {"cuLaunchGridAsync", "on a grid_width x grid_height grid of blocks"}},
        old_launch_script},
       {"launches by what is set on the function, refused",
-       Kind::shared,
        {{"cuLaunch", "must be set using"}, {"cuLaunchGrid", "CUDA_ERROR_INVALID_VALUE"}},
        old_launch_refusals},
       {"attributes of a function",
-       Kind::shared,
        {{"cuFuncSetAttribute", "Not all attributes can have values set"},
         {"cuFuncSetAttribute",
          "read-only attribute will result in an error (CUDA_ERROR_INVALID_VALUE)"}},
@@ -317,7 +298,6 @@ const std::vector<ScriptCase> &code_scripts() {
                   CUDA_ERROR_INVALID_VALUE);
        }},
       {"where parameters lie",
-       Kind::shared,
        {{"cuFuncGetParamInfo", "paramIndex must be less than the number of parameters"},
         {"cuFuncGetParamInfo", "paramSize can be set to NULL"}},
        [](Script &s) {
@@ -335,7 +315,6 @@ const std::vector<ScriptCase> &code_scripts() {
        },
        12040},
       {"how many blocks fit",
-       Kind::shared,
        {{"cuOccupancyMaxActiveBlocksPerMultiprocessor",
          "maximum active blocks per streaming multiprocessor"}},
        [](Script &s) {

@@ -3,8 +3,6 @@
 
 namespace cugrt::conformance {
 
-using Kind = ScriptCase::Kind;
-
 namespace {
 
 constexpr char kPtx[] = R"(
@@ -121,8 +119,6 @@ void if_script(Script &s) {
   p.kernelParams = params;
   s.expect("set to 0", s.api.cuGraphExecKernelNodeSetParams(exec, set, &p));
   s.expect("zero: it does not", launched(s, exec, cell), 12);
-  s.need(s.api.cuGraphExecDestroy(exec));
-  s.need(s.api.cuMemFree(cell));
 }
 
 void while_script(Script &s) {
@@ -140,9 +136,6 @@ void while_script(Script &s) {
   CUgraphExec exec = g.instantiate();
   s.expect("five times", launched(s, exec, cell), 15);
   s.expect("and again: the default is assigned at each launch", launched(s, exec, cell), 30);
-  s.need(s.api.cuGraphExecDestroy(exec));
-  s.need(s.api.cuMemFree(counter));
-  s.need(s.api.cuMemFree(cell));
 }
 
 void switch_script(Script &s) {
@@ -160,8 +153,6 @@ void switch_script(Script &s) {
     CUgraphExec exec = g.instantiate();
     s.expect("the body of the number, or none", launched(s, exec, cell),
              value < 3 ? 10 + value : 1);
-    s.need(s.api.cuGraphExecDestroy(exec));
-    s.need(s.api.cuMemFree(cell));
   }
 }
 
@@ -181,11 +172,10 @@ void limits_script(Script &s) {
   result = s.api.cuGraphAddChildGraphNode(&node, outer.graph, nullptr, 0, g.graph);
   s.expect_true("a child is refused", result != CUDA_SUCCESS);
   s.observe("how", result, CUDA_ERROR_NOT_SUPPORTED);
-  CUgraphExec exec = g.instantiate(), second = nullptr;
+  CUgraphExec second = nullptr;
+  g.instantiate();
   result = s.api.cuGraphInstantiate(&second, g.graph, 0);
   s.observe("a second instance", result, CUDA_ERROR_NOT_SUPPORTED);
-  s.need(s.api.cuGraphExecDestroy(exec));
-  s.need(s.api.cuMemFree(cell));
 }
 
 void cooperative_body_script(Script &s) {
@@ -211,7 +201,6 @@ void cooperative_body_script(Script &s) {
     s.expect("the body runs", launched(s, exec, cell), 13);
     s.need(s.api.cuGraphExecDestroy(exec));
   }
-  s.need(s.api.cuMemFree(cell));
 }
 
 void unused_script(Script &s) {
@@ -251,8 +240,6 @@ void programmatic_script(Script &s) {
   CUgraphExec exec = g.instantiate();
   for (int i = 0; i < 4; ++i)
     s.expect("the second waits for the first", launched(s, exec, cell), 15);
-  s.need(s.api.cuGraphExecDestroy(exec));
-  s.need(s.api.cuMemFree(cell));
 }
 
 } // namespace
@@ -260,40 +247,33 @@ void programmatic_script(Script &s) {
 const std::vector<ScriptCase> &conditional_scripts() {
   static const std::vector<ScriptCase> scripts = {
       {"an IF node runs its body when the condition is not zero",
-       Kind::shared,
        {{"CU_GRAPH_COND_TYPE_IF", "Conditional 'if/else' Node"}},
        if_script,
        12030},
       {"a WHILE node repeats its body while the condition is not zero",
-       Kind::shared,
        {{"CU_GRAPH_COND_TYPE_WHILE", "Conditional 'while' Node"},
         {"cuGraphConditionalHandleCreate", "Currently must be CU_GRAPH_COND_ASSIGN_DEFAULT or 0"}},
        while_script,
        12030},
       {"a SWITCH node runs the body of the number",
-       Kind::shared,
        {{"CU_GRAPH_COND_TYPE_SWITCH", "does not match a body index, no body is launched"}},
        switch_script,
        12080},
       {"what a graph with a conditional node may not do",
-       Kind::shared,
        {{"cuGraphClone", "memory free nodes, or conditional nodes"},
         {"cuGraphAddChildGraphNode",
          "free nodes, or conditional nodes, this call will return an error"}},
        limits_script,
        12030},
       {"a cooperative launch in a body, which drivers take from 12.6 on",
-       Kind::shared,
        {{"CU_LAUNCH_ATTRIBUTE_COOPERATIVE", "Valid for graph nodes, launches"}},
        cooperative_body_script,
        12030},
       {"a handle that no node uses",
-       Kind::shared,
        {{"cuGraphConditionalHandleCreate", "may cause graph instantiation to fail"}},
        unused_script,
        12030},
       {"a programmatic edge: the second kernel's wait is for the first",
-       Kind::shared,
        {{"cuGraphGetEdges", "lossy query via NULL edgeData will result in CUDA_ERROR_LOSSY_QUERY"},
         {"CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC", "use \\p cudaGridDependencySynchronize()"}},
        programmatic_script,

@@ -5,19 +5,15 @@
 
 namespace cugrt::conformance {
 
-using Kind = ScriptCase::Kind;
-
 const std::vector<ScriptCase> &context_scripts() {
   static const std::vector<ScriptCase> scripts = {
       {"cuInit takes no flags",
-       Kind::shared,
        {{"cuInit", "Flags parameter must be 0"}},
        [](Script &s) {
          s.expect("flags 0, again", s.api.cuInit(0));
          s.expect("flags 1", s.api.cuInit(1), CUDA_ERROR_INVALID_VALUE);
        }},
       {"the driver's version",
-       Kind::shared,
        {{"cuDriverGetVersion", "(1000 * major + 10 * minor)"},
         {"cuDriverGetVersion", "CUDA_ERROR_INVALID_VALUE if driverVersion is NULL"}},
        [](Script &s) {
@@ -28,7 +24,6 @@ const std::vector<ScriptCase> &context_scripts() {
          s.expect("null", s.api.cuDriverGetVersion(nullptr), CUDA_ERROR_INVALID_VALUE);
        }},
       {"names of errors",
-       Kind::shared,
        {{"cuGetErrorName", "If the error code is not recognized, CUDA_ERROR_INVALID_VALUE"},
         {"cuGetErrorName", "set to the NULL address"},
         {"cuGetErrorString", "If the error code is not recognized, CUDA_ERROR_INVALID_VALUE"}},
@@ -45,7 +40,6 @@ const std::vector<ScriptCase> &context_scripts() {
          s.expect_true("null description", !text);
        }},
       {"devices by ordinal",
-       Kind::shared,
        {{"cuDeviceGet", "an ordinal in the range"},
         {"cuDeviceGetCount", "Returns in *count the number"}},
        [](Script &s) {
@@ -58,7 +52,6 @@ const std::vector<ScriptCase> &context_scripts() {
          s.expect("negative", s.api.cuDeviceGet(&device, -1), CUDA_ERROR_INVALID_DEVICE);
        }},
       {"attaching to a context keeps it",
-       Kind::shared,
        {{"cuCtxAttach", "Increments the usage count of the context"},
         {"cuCtxAttach", "the flags parameter must be 0"},
         {"cuCtxDetach", "destroys the context if the usage count goes to 0"},
@@ -81,7 +74,6 @@ const std::vector<ScriptCase> &context_scripts() {
        },
        12050},
       {"a device's name is cut to the space given",
-       Kind::shared,
        {{"cuDeviceGetName", "is shortened to the specified len"}},
        [](Script &s) {
          char name[8] = "xxxxxxx";
@@ -89,7 +81,6 @@ const std::vector<ScriptCase> &context_scripts() {
          s.expect("length", std::strlen(name), 7);
        }},
       {"attributes of a device",
-       Kind::shared,
        {{"CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK", "Maximum number of threads per block"},
         {"CU_DEVICE_ATTRIBUTE_WARP_SIZE", "Warp size in threads"}},
        [](Script &s) {
@@ -106,7 +97,6 @@ const std::vector<ScriptCase> &context_scripts() {
                    CUDA_ERROR_INVALID_VALUE);
        }},
       {"the primary context counts who holds it",
-       Kind::shared,
        {{"cuDevicePrimaryCtxRelease", "automatically reset once the last reference"},
         {"cuDevicePrimaryCtxRelease",
          "not been previously retained will fail with CUDA_ERROR_INVALID_CONTEXT"},
@@ -135,7 +125,6 @@ const std::vector<ScriptCase> &context_scripts() {
                   CUDA_ERROR_INVALID_CONTEXT);
        }},
       {"contexts stand on the thread's stack",
-       Kind::shared,
        {{"cuCtxPushCurrent", "becomes the CPU thread's current context"},
         {"cuCtxPopCurrent", "passes back the old context handle"},
         {"cuCtxGetCurrent", "*pctx is set to NULL and CUDA_SUCCESS is returned"},
@@ -156,21 +145,18 @@ const std::vector<ScriptCase> &context_scripts() {
          s.need(s.api.cuCtxSetCurrent(s.context));
        }},
       {"calls that need a context and have none",
-       Kind::shared,
        {{"cuMemAlloc", "CUDA_ERROR_INVALID_CONTEXT"},
         {"cuCtxSynchronize", "CUDA_ERROR_INVALID_CONTEXT"},
         {"cuMemHostGetDevicePointer", "CUDA_ERROR_INVALID_CONTEXT"}},
        [](Script &s) {
          CUdeviceptr address = 0;
-         CUstream stream = nullptr, made = nullptr;
-         CUevent event = nullptr;
+         CUstream stream = nullptr, made = s.stream(0);
+         CUevent event = s.event();
          CUfunction function = nullptr;
          CUdevice device = 0;
          void *pinned = nullptr;
          unsigned int flags = 0;
          s.need(s.api.cuMemHostAlloc(&pinned, 64, CU_MEMHOSTALLOC_DEVICEMAP));
-         s.need(s.api.cuStreamCreate(&made, 0));
-         s.need(s.api.cuEventCreate(&event, 0));
          s.need(s.api.cuCtxSetCurrent(nullptr));
          s.expect("cuMemAlloc", s.api.cuMemAlloc(&address, 16), CUDA_ERROR_INVALID_CONTEXT);
          s.expect("cuCtxSynchronize", s.api.cuCtxSynchronize(), CUDA_ERROR_INVALID_CONTEXT);
@@ -186,12 +172,9 @@ const std::vector<ScriptCase> &context_scripts() {
          s.observe("cuModuleGetFunction",
                    s.api.cuModuleGetFunction(&function, s.module, "increment"), CUDA_SUCCESS);
          s.need(s.api.cuCtxSetCurrent(s.context));
-         s.need(s.api.cuEventDestroy(event));
-         s.need(s.api.cuStreamDestroy(made));
          s.need(s.api.cuMemFreeHost(pinned));
        }},
       {"a created context is current, and destroyed gives back the one before",
-       Kind::shared,
        {{"cuCtxCreate", "associates it with the calling thread"},
         {"cuCtxDestroy", "will also be popped from the current thread's context stack"}},
        [](Script &s) {
@@ -205,7 +188,6 @@ const std::vector<ScriptCase> &context_scripts() {
        },
        12050},
       {"limits are requests that can be read back",
-       Kind::shared,
        {{"cuCtxSetLimit", "cuCtxGetLimit() to find out exactly what the limit has been set to"}},
        [](Script &s) {
          size_t value = 0;
@@ -215,7 +197,6 @@ const std::vector<ScriptCase> &context_scripts() {
          s.expect("no limit", s.api.cuCtxSetLimit(CUlimit(15), 1), CUDA_ERROR_INVALID_VALUE);
        }},
       {"stream priorities have a range, the greatest lowest",
-       Kind::shared,
        {{"cuCtxGetStreamPriorityRange", "lower numbers imply greater priorities"}},
        [](Script &s) {
          int least = -1, greatest = 1;
@@ -225,7 +206,6 @@ const std::vector<ScriptCase> &context_scripts() {
          s.expect("null is ignored", s.api.cuCtxGetStreamPriorityRange(nullptr, &greatest));
        }},
       {"entry points by name and version",
-       Kind::shared,
        {{"cuGetProcAddress", "CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND"},
         {"cuGetProcAddress", "CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT"}},
        [](Script &s) {

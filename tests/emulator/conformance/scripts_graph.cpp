@@ -3,8 +3,6 @@
 
 namespace cugrt::conformance {
 
-using Kind = ScriptCase::Kind;
-
 namespace {
 
 void edges_script(Script &s) {
@@ -85,8 +83,6 @@ void snapshot_script(Script &s) {
   s.expect("destroy the graph", s.api.cuGraphDestroy(g.graph));
   g.graph = nullptr;
   s.expect("the instance lives on", launched(s, exec, cell), 40);
-  s.need(s.api.cuGraphExecDestroy(exec));
-  s.need(s.api.cuMemFree(cell));
 }
 
 void enable_script(Script &s) {
@@ -109,8 +105,6 @@ void enable_script(Script &s) {
   s.expect("enable", s.api.cuGraphNodeSetEnabled(exec, node, 1));
   s.expect("with what was set", launched(s, exec, cell), 21);
   s.expect("an empty node", s.api.cuGraphNodeSetEnabled(exec, empty, 0), CUDA_ERROR_INVALID_VALUE);
-  s.need(s.api.cuGraphExecDestroy(exec));
-  s.need(s.api.cuMemFree(cell));
 }
 
 void clone_script(Script &s) {
@@ -126,15 +120,12 @@ void clone_script(Script &s) {
   CUgraphNode later = g.empty();
   s.expect("a node that came later", s.api.cuGraphNodeFindInClone(&type_of, later, clone),
            CUDA_ERROR_INVALID_VALUE);
-  CUgraphExec exec = nullptr;
-  s.need(s.api.cuGraphInstantiate(&exec, clone, 0));
+  CUgraphExec exec = s.instantiate(clone);
   s.expect("the clone is as it was", launched(s, exec, cell), 5);
-  s.need(s.api.cuGraphExecDestroy(exec));
   s.expect("remove in the clone", s.api.cuGraphDestroyNode(found));
   s.expect("no longer there", s.api.cuGraphNodeFindInClone(&found, node, clone),
            CUDA_ERROR_INVALID_VALUE);
   s.need(s.api.cuGraphDestroy(clone));
-  s.need(s.api.cuMemFree(cell));
 }
 
 void child_script(Script &s) {
@@ -152,8 +143,6 @@ void child_script(Script &s) {
   s.expect("of one node", count, 1);
   CUgraphExec exec = g.instantiate();
   s.expect("launch", launched(s, exec, cell), 7);
-  s.need(s.api.cuGraphExecDestroy(exec));
-  s.need(s.api.cuMemFree(cell));
 }
 
 void CUDA_CB count_up(void *data) { ++*static_cast<int *>(data); }
@@ -176,8 +165,6 @@ void kinds_script(Script &s) {
   cuuint64_t flags = 7;
   s.expect("flags", s.api.cuGraphExecGetFlags(exec, &flags));
   s.expect("none", flags, 0);
-  s.need(s.api.cuGraphExecDestroy(exec));
-  s.need(s.api.cuMemFree(cell));
 }
 
 void serial_script(Script &s) {
@@ -186,19 +173,15 @@ void serial_script(Script &s) {
   CUgraphNode node = g.affine(cell, 1, 1);
   for (int i = 0; i < 3; ++i)
     node = g.affine(cell, 1, 1, {node});
-  CUgraphExec exec = g.instantiate();
-  CUstream streams[2] = {};
-  for (CUstream &stream : streams)
-    s.need(s.api.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  CUgraphExec exec = nullptr;
+  s.need(s.api.cuGraphInstantiate(&exec, g.graph, 0));
+  CUstream streams[] = {s.stream(), s.stream()};
   for (int i = 0; i < 20; ++i)
     s.need(s.api.cuGraphLaunch(exec, streams[i % 2]));
   s.expect("destroy in flight", s.api.cuGraphExecDestroy(exec));
   for (CUstream stream : streams)
     s.expect("wait", s.api.cuStreamSynchronize(stream));
   s.expect("none was lost", uint64_t(s.word(cell)), 80);
-  for (CUstream stream : streams)
-    s.need(s.api.cuStreamDestroy(stream));
-  s.need(s.api.cuMemFree(cell));
 }
 
 } // namespace
@@ -206,7 +189,6 @@ void serial_script(Script &s) {
 const std::vector<ScriptCase> &graph_scripts() {
   static const std::vector<ScriptCase> scripts = {
       {"edges are added, listed and removed",
-       Kind::shared,
        {{"cuGraphAddDependencies", "Specifying an existing dependency will return an error"},
         {"cuGraphAddDependencies", "must belong to hGraph"},
         {"cuGraphRemoveDependencies", "Specifying an edge that does not exist in the graph"},
@@ -216,45 +198,37 @@ const std::vector<ScriptCase> &graph_scripts() {
        edges_script,
        12030},
       {"a graph has no cycle",
-       Kind::shared,
        {{"cuGraphInstantiate", "validated for any structural constraints"}},
        cycle_script,
        12030},
       {"an instance is a snapshot, changed by its own setters",
-       Kind::shared,
        {{"cuGraphExecKernelNodeSetParams", "hNode is also not modified by this call"},
         {"cuGraphExecKernelNodeSetParams", "The modifications only affect future launches"},
         {"cuGraphExecMemsetNodeSetParams", "Zero sized operations are not supported"}},
        snapshot_script},
       {"nodes are disabled and enabled",
-       Kind::shared,
        {{"cuGraphNodeSetEnabled", "functionally equivalent to empty nodes"},
         {"cuGraphNodeSetEnabled", "Existing node parameters are not affected"},
         {"cuGraphNodeSetEnabled", "only kernel, memset and memcpy nodes are supported"}},
        enable_script},
       {"a clone is independent, and finds its nodes",
-       Kind::shared,
        {{"cuGraphClone", "may be modified after this call without affecting the clone"},
         {"cuGraphNodeFindInClone", "must have been in hOriginalGraph at the time of the call"},
         {"cuGraphNodeFindInClone", "must not have been removed"}},
        clone_script},
       {"a child graph is cloned into its node",
-       Kind::shared,
        {{"cuGraphAddChildGraphNode", "The child graph is cloned in this call"},
         {"cuGraphChildGraphNodeGetGraph", "This call does not clone the graph"}},
        child_script},
       {"fills, copies, host functions and kernels in one graph",
-       Kind::shared,
        {{"cuGraphAddHostNode", "the node will invoke the specified CPU function"},
         {"cuGraphUpload", "to the device in hStream without executing it"}},
        kinds_script},
       {"launches of one instance follow one another",
-       Kind::shared,
        {{"cuGraphLaunch", "any previous launches of hGraphExec"},
         {"cuGraphExecDestroy", "it will not be terminated, but rather freed asynchronously"}},
        serial_script},
       {"nodes with bad parameters are refused",
-       Kind::shared,
        {{"cuGraphAddKernelNode", "CUDA_ERROR_INVALID_VALUE"},
         {"cuGraphAddMemsetNode", "CUDA_ERROR_INVALID_VALUE"}},
        [](Script &s) {
@@ -274,7 +248,6 @@ const std::vector<ScriptCase> &graph_scripts() {
          s.expect("no graph", s.api.cuGraphAddEmptyNode(&node, nullptr, nullptr, 0),
                   CUDA_ERROR_INVALID_VALUE);
          s.expect("flags", s.api.cuGraphCreate(&g.graph, 1), CUDA_ERROR_INVALID_VALUE);
-         s.need(s.api.cuMemFree(cell));
        }},
   };
   return scripts;

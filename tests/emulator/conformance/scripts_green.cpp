@@ -6,8 +6,6 @@
 
 namespace cugrt::conformance {
 
-using Kind = ScriptCase::Kind;
-
 namespace {
 
 /// One with a smallest group of the device's multiprocessors.
@@ -124,8 +122,7 @@ void node_script(Script &s) {
   s.need(s.api.cuGraphKernelNodeGetParams(node, &read));
   s.observe("a captured kernel's context is the converted one", uint64_t(read.ctx == green.context),
             1);
-  CUgraphExec exec = nullptr;
-  s.need(s.api.cuGraphInstantiate(&exec, graph, 0));
+  CUgraphExec exec = s.instantiate(graph);
   s.need(s.api.cuGraphLaunch(exec, nullptr));
   s.observe("its multiprocessors, in the primary context's null stream",
             uint64_t(used(s, cells) <= green.part.sm.smCount), 1);
@@ -137,7 +134,6 @@ void node_script(Script &s) {
   s.observe("updated to a node of the primary context",
             s.api.cuGraphExecUpdate(exec, plain.graph, &info),
             CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
-  s.need(s.api.cuGraphExecDestroy(exec));
   s.need(s.api.cuGraphDestroy(graph));
 }
 
@@ -146,20 +142,17 @@ void node_script(Script &s) {
 const std::vector<ScriptCase> &green_scripts() {
   static const std::vector<ScriptCase> scripts = {
       {"multiprocessors are divided",
-       Kind::shared,
        {{"cuDevSmResourceSplitByCount", "This queries the number of groups that would be created"},
         {"cuDevSmResourceSplitByCount", "to determine minimum partition size and alignment"}},
        divided_script,
        13000},
       {"streams of a green context",
-       Kind::shared,
        {{"cuStreamGetGreenCtx",
          "Returns the CUDA green context that the stream is associated with"},
         {"cuGreenCtxStreamCreate", "creates a stream in the specified green context"}},
        stream_script,
        13000},
       {"kernel nodes of a green context",
-       Kind::shared,
        {{"cuGreenCtxCreate", "creates a green context with the resources specified"}},
        node_script,
        13000},

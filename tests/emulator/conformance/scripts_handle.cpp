@@ -27,7 +27,6 @@ const std::vector<ScriptCase> &handle_scripts() {
                   CUDA_ERROR_INVALID_HANDLE);
          s.expect("an argument", s.api.cuParamSeti(f, 0, 1), CUDA_ERROR_INVALID_VALUE);
          s.expect("an old launch", s.api.cuLaunch(f), CUDA_ERROR_INVALID_VALUE);
-         s.need(s.api.cuMemFree(a));
        }},
       {"a launch by what cuLaunchKernel has made void",
        Kind::emulated_only,
@@ -48,7 +47,6 @@ const std::vector<ScriptCase> &handle_scripts() {
          s.need(s.api.cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, nullptr, params, nullptr));
          s.expect("no longer set", s.api.cuLaunch(f), CUDA_ERROR_INVALID_VALUE);
          s.expect("two have run", uint64_t(s.word(a)), 2);
-         s.need(s.api.cuMemFree(a));
        }},
   };
   return scripts;

@@ -6,8 +6,6 @@
 
 namespace cugrt::conformance {
 
-using Kind = ScriptCase::Kind;
-
 namespace {
 
 void copy_script(Script &s) {
@@ -19,8 +17,6 @@ void copy_script(Script &s) {
   s.expect("back", s.api.cuMemcpyDtoH(out.data(), b, sizeof out));
   s.expect_true("moved by four words", out[4] == 5 && out[35] == 36 && out[36] == 0);
   s.expect("of no bytes", s.api.cuMemcpyHtoD(a, in.data(), 0));
-  s.need(s.api.cuMemFree(a));
-  s.need(s.api.cuMemFree(b));
 }
 
 void virtual_memory_script(Script &s) {
@@ -56,7 +52,6 @@ void virtual_memory_script(Script &s) {
 const std::vector<ScriptCase> &memory_scripts() {
   static const std::vector<ScriptCase> scripts = {
       {"an allocation of no bytes is refused",
-       Kind::shared,
        {{"cuMemAlloc", "If bytesize is 0, cuMemAlloc() returns CUDA_ERROR_INVALID_VALUE"}},
        [](Script &s) {
          CUdeviceptr address = 0;
@@ -64,7 +59,6 @@ const std::vector<ScriptCase> &memory_scripts() {
          s.expect("null", s.api.cuMemAlloc(nullptr, 16), CUDA_ERROR_INVALID_VALUE);
        }},
       {"allocations are aligned, and too large ones refused",
-       Kind::shared,
        {{"cuMemAlloc", "suitably aligned for any kind of variable"},
         {"cuMemAlloc", "CUDA_ERROR_OUT_OF_MEMORY"}},
        [](Script &s) {
@@ -79,12 +73,12 @@ const std::vector<ScriptCase> &memory_scripts() {
          s.observe("free of null", s.api.cuMemFree(0), CUDA_SUCCESS);
        }},
       {"the range that holds an address",
-       Kind::shared,
        {{"cuMemGetAddressRange", "that contains the input pointer"},
         {"cuMemGetAddressRange", "If one of them is NULL, it is ignored"}},
        [](Script &s) {
-         CUdeviceptr a = s.words(100), base = 0;
+         CUdeviceptr a = 0, base = 0;
          size_t size = 0;
+         s.need(s.api.cuMemAlloc(&a, 400));
          s.expect("inside", s.api.cuMemGetAddressRange(&base, &size, a + 200));
          s.expect_true("its base", base == a);
          s.expect("its size", size, 400);
@@ -94,12 +88,10 @@ const std::vector<ScriptCase> &memory_scripts() {
                    CUDA_ERROR_NOT_FOUND);
        }},
       {"copies between host and device",
-       Kind::shared,
        {{"cuMemcpyHtoD", "Copies from host memory to device memory"},
         {"cuMemcpyDtoD", "Copies from device memory to device memory"}},
        copy_script},
       {"fills of each width, at aligned addresses",
-       Kind::shared,
        {{"cuMemsetD16", "must be two byte aligned"}, {"cuMemsetD32", "must be four byte aligned"}},
        [](Script &s) {
          CUdeviceptr a = s.words(4);
@@ -113,10 +105,8 @@ const std::vector<ScriptCase> &memory_scripts() {
          s.expect("one word", uint64_t(s.word(a + 8)), 0xdeadbeef);
          s.expect("words at an even address", s.api.cuMemsetD32(a + 2, 0, 1),
                   CUDA_ERROR_INVALID_VALUE);
-         s.need(s.api.cuMemFree(a));
        }},
       {"fills of two dimensions leave what is between the rows",
-       Kind::shared,
        {{"cuMemsetD2D32", "dstPitch specifies the number of bytes between each row"}},
        [](Script &s) {
          CUdeviceptr a = s.words(16, 1);
@@ -124,10 +114,8 @@ const std::vector<ScriptCase> &memory_scripts() {
          s.expect("in a row", uint64_t(s.word(a + 20)), 9);
          s.expect("between rows", uint64_t(s.word(a + 24)), 1);
          s.expect("behind the rows", uint64_t(s.word(a + 48)), 1);
-         s.need(s.api.cuMemFree(a));
        }},
       {"pinned memory and its flags",
-       Kind::shared,
        {{"cuMemHostAlloc", "page-locked and accessible to the device"},
         {"cuMemHostGetFlags", "Passes back the flags"}},
        [](Script &s) {
@@ -142,7 +130,6 @@ const std::vector<ScriptCase> &memory_scripts() {
          s.observe("no bytes", s.api.cuMemHostAlloc(&host, 0, 0), CUDA_SUCCESS);
        }},
       {"memory is registered once",
-       Kind::shared,
        {{"cuMemHostRegister", "Page-locks the memory range"},
         {"cuMemHostUnregister", "must be the same one specified to cuMemHostRegister()"},
         {"cuMemHostRegister", "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED"},
@@ -156,7 +143,6 @@ const std::vector<ScriptCase> &memory_scripts() {
          s.expect("again", s.api.cuMemHostUnregister(page), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
        }},
       {"what a pointer points to",
-       Kind::shared,
        {{"cuPointerGetAttribute",
          "addresses device memory then *data is set to CU_MEMORYTYPE_DEVICE"},
         {"cuPointerGetAttribute", "addresses host memory then *data is set to CU_MEMORYTYPE_HOST"}},
@@ -181,18 +167,15 @@ const std::vector<ScriptCase> &memory_scripts() {
                                               CUdeviceptr(&local)),
                   CUDA_ERROR_INVALID_VALUE);
          s.need(s.api.cuMemFreeHost(host));
-         s.need(s.api.cuMemFree(a));
        }},
       {"memory in the order of a stream",
-       Kind::shared,
        {{"cuMemAllocAsync", "A pointer to the allocated memory is returned immediately"},
         {"cuMemFreeAsync", "Inserts a free operation into hStream"},
         {"cuMemFree", "cuMemAllocAsync(), cuMemAllocFromPoolAsync()"}},
        [](Script &s) {
-         CUstream stream = nullptr;
          CUdeviceptr a = 0, b = 0;
          uint32_t value = 0;
-         s.need(s.api.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+         CUstream stream = s.stream();
          s.expect("allocate", s.api.cuMemAllocAsync(&a, 64, stream));
          s.expect("fill", s.api.cuMemsetD32Async(a, 31, 16, stream));
          s.expect("copy", s.api.cuMemcpyDtoHAsync(&value, a + 60, 4, stream));
@@ -202,10 +185,8 @@ const std::vector<ScriptCase> &memory_scripts() {
          s.need(s.api.cuMemAllocAsync(&b, 64, stream));
          s.need(s.api.cuStreamSynchronize(stream));
          s.expect("free at once", s.api.cuMemFree(b));
-         s.need(s.api.cuStreamDestroy(stream));
        }},
       {"memory of no bytes in the order of a stream",
-       Kind::shared,
        {{"cuMemAllocAsync", "A pointer to the allocated memory is returned immediately"}},
        [](Script &s) {
          CUdeviceptr a = 0;
@@ -214,7 +195,6 @@ const std::vector<ScriptCase> &memory_scripts() {
          s.expect("wait", s.api.cuStreamSynchronize(nullptr));
        }},
       {"virtual memory: reserve, create, map, grant, unmap",
-       Kind::shared,
        {{"cuMemCreate",
          "must be a multiple of the the value given via cuMemGetAllocationGranularity"},
         {"cuMemMap", "does not make the address accessible"},

@@ -3,8 +3,6 @@
 
 namespace cugrt::conformance {
 
-using Kind = ScriptCase::Kind;
-
 namespace {
 
 using Op = CUstreamBatchMemOpParams;
@@ -12,27 +10,16 @@ using Op = CUstreamBatchMemOpParams;
 /// A stream of its own, and two words.
 struct Bench {
   Script &s;
-  CUstream stream = nullptr;
   CUdeviceptr flag, cell; // 8 bytes each
+  CUstream stream;
   explicit Bench(Script &script, uint32_t value = 0)
-      : s(script), flag(s.words(2, value)), cell(s.words(2, 1)) {
-    s.need(s.api.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-  }
-  ~Bench() {
-    s.api.cuStreamDestroy(stream);
-    s.api.cuMemFree(flag);
-    s.api.cuMemFree(cell);
-  }
-  Bench(const Bench &) = delete;
-  Bench &operator=(const Bench &) = delete;
+      : s(script), flag(s.words(2, value)), cell(s.words(2, 1)), stream(s.stream()) {}
 
   /// From another stream than the one that waits.
   void put(uint32_t value) {
-    CUstream other = nullptr;
-    s.need(s.api.cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    CUstream other = s.stream();
     s.need(s.api.cuStreamWriteValue32(other, flag, value, 0));
     s.need(s.api.cuStreamSynchronize(other));
-    s.need(s.api.cuStreamDestroy(other));
   }
 };
 
@@ -106,14 +93,12 @@ void wide_script(Script &s) {
            s.api.cuStreamWaitValue64(bench.stream, bench.flag, kValue, CU_STREAM_WAIT_VALUE_EQ));
   bench.put(uint32_t(kValue));
   s.expect("half of it is not it", s.api.cuStreamQuery(bench.stream), CUDA_ERROR_NOT_READY);
-  CUstream other = nullptr;
-  s.need(s.api.cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+  CUstream other = s.stream();
   s.expect("write", s.api.cuStreamWriteValue64(other, bench.flag, kValue, 0));
   s.need(s.api.cuStreamSynchronize(other));
   s.expect("it goes on", s.api.cuStreamSynchronize(bench.stream));
   s.expect("the lower half", uint64_t(s.word(bench.flag)), uint32_t(kValue));
   s.expect("the upper half", uint64_t(s.word(bench.flag + 4)), kValue >> 32);
-  s.need(s.api.cuStreamDestroy(other));
 }
 
 /// A kernel in another stream, and the host by pinned memory, write what is waited for.
@@ -132,14 +117,12 @@ void writers_script(Script &s) {
   bench.put(0);
   s.expect("for the kernel", s.api.cuStreamWaitValue32(bench.stream, bench.flag, 9, 0));
   s.expect("for the host", s.api.cuStreamWaitValue32(bench.stream, address, 4, 0));
-  CUstream other = nullptr;
-  s.need(s.api.cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+  CUstream other = s.stream();
   s.need(s.api.cuLaunchKernel(p.node.func, 1, 1, 1, 1, 1, 1, 0, other, p.params, nullptr));
   s.need(s.api.cuStreamSynchronize(other));
   s.expect("the host has not written", s.api.cuStreamQuery(bench.stream), CUDA_ERROR_NOT_READY);
   *word = 4;
   s.expect("both have", s.api.cuStreamSynchronize(bench.stream));
-  s.need(s.api.cuStreamDestroy(other));
   s.need(s.api.cuMemFreeHost(pinned));
 }
 
@@ -206,14 +189,12 @@ void node_script(Script &s) {
   s.expect("another operation", s.api.cuGraphExecBatchMemOpNodeSetParams(exec, node, &p),
            CUDA_ERROR_INVALID_VALUE);
   s.expect("in the graph it may be", s.api.cuGraphBatchMemOpNodeSetParams(node, &p));
-  s.need(s.api.cuGraphExecDestroy(exec));
 }
 
 /// A wait in a captured stream waits at each launch.
 void captured_script(Script &s) {
   Bench bench(s);
   CUgraph graph = nullptr;
-  CUgraphExec exec = nullptr;
   s.need(s.api.cuStreamBeginCapture(bench.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
   s.observe("captured", s.api.cuStreamWaitValue32(bench.stream, bench.flag, 1, 0), CUDA_SUCCESS);
   s.observe("a write too", s.api.cuStreamWriteValue32(bench.stream, bench.cell, 8, 0),
@@ -221,13 +202,12 @@ void captured_script(Script &s) {
   s.observe("ended", s.api.cuStreamEndCapture(bench.stream, &graph), CUDA_SUCCESS);
   if (!graph)
     return;
-  s.need(s.api.cuGraphInstantiate(&exec, graph, 0));
+  CUgraphExec exec = s.instantiate(graph);
   s.need(s.api.cuGraphLaunch(exec, bench.stream));
   s.expect("it waits", s.api.cuStreamQuery(bench.stream), CUDA_ERROR_NOT_READY);
   bench.put(1);
   s.need(s.api.cuStreamSynchronize(bench.stream));
   s.expect("it has written", uint64_t(s.word(bench.cell)), 8);
-  s.need(s.api.cuGraphExecDestroy(exec));
   s.need(s.api.cuGraphDestroy(graph));
 }
 
@@ -236,43 +216,35 @@ void captured_script(Script &s) {
 const std::vector<ScriptCase> &memory_op_scripts() {
   static const std::vector<ScriptCase> scripts = {
       {"a stream waits for a word by each condition",
-       Kind::shared,
        {{"cuStreamWaitValue32", "block until the given condition on the memory is satisfied"},
         {"CU_STREAM_WAIT_VALUE_GEQ", "this is a cyclic comparison which ignores wraparound"},
         {"CU_STREAM_WAIT_VALUE_EQ", "Wait until *addr == value"},
         {"CU_STREAM_WAIT_VALUE_AND", "Wait until (*addr & value) != 0"}},
        conditions_script},
       {"a stream waits until a bit is in neither",
-       Kind::shared,
        {{"CU_STREAM_WAIT_VALUE_NOR", "Wait until ~(*addr | value) != 0"}},
        nor_script},
       {"a stream waits for 64 bits",
-       Kind::shared,
        {{"cuStreamWaitValue64", "CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS"}},
        wide_script},
       {"a kernel and the host write what a stream waits for",
-       Kind::shared,
        {{"cuStreamWaitValue32", "Enqueues a synchronization of the stream on the given memory"}},
        writers_script},
       {"memory operations in a batch keep their order",
-       Kind::shared,
        {{"cuStreamBatchMemOp", "enqueued in the order they appear in the array"},
         {"cuStreamBatchMemOp", "Must be less than 256"},
         {"cuStreamBatchMemOp", "Reserved for future expansion; must be 0"}},
        batch_script},
       {"memory operations that are refused",
-       Kind::shared,
        {{"cuStreamWaitValue32", "See CUstreamWaitValue_flags"}},
        refused_script},
       {"a node of memory operations",
-       Kind::shared,
        {{"cuGraphAddBatchMemOpNode", "the paramArray inside nodeParams is copied"},
         {"cuGraphExecBatchMemOpNodeSetParams",
          "such as the context, count or type of operations, and other types of operations such as "
          "membars, may not be modified"}},
        node_script},
       {"a captured wait",
-       Kind::shared,
        {{"cuStreamWaitValue32", "Work ordered after the operation will block"}},
        captured_script},
   };

@@ -10,8 +10,6 @@
 
 namespace cugrt::conformance {
 
-using Kind = ScriptCase::Kind;
-
 namespace {
 
 std::string dot_text(Script &s, CUgraph graph) {
@@ -82,8 +80,6 @@ void ids_script(Script &s) {
   s.expect_true("a child graph's node is in the child graph", containing == inner);
   s.observe("nowhere to write", s.api.cuGraphGetId(g.graph, nullptr), CUDA_ERROR_INVALID_VALUE);
   s.need(s.api.cuGraphDestroy(clone));
-  s.need(s.api.cuGraphExecDestroy(exec));
-  s.need(s.api.cuMemFree(cell));
 }
 
 void CUDA_CB nothing(void *) {}
@@ -143,7 +139,6 @@ void params_script(Script &s) {
   read_back(s, "an empty node", g.empty(), CU_GRAPH_NODE_TYPE_EMPTY);
   s.observe("nowhere to write", s.api.cuGraphNodeGetParams(node, nullptr),
             CUDA_ERROR_INVALID_VALUE);
-  s.need(s.api.cuMemFree(cell));
 }
 
 void read_conditional_script(Script &s) {
@@ -198,8 +193,6 @@ void added_script(Script &s) {
   s.need(s.api.cuCtxSetCurrent(s.context));
   CUgraphExec exec = g.instantiate();
   s.expect("the result", launched(s, exec, cell), 4 * 2 + 3);
-  s.need(s.api.cuGraphExecDestroy(exec));
-  s.need(s.api.cuMemFree(cell));
 }
 
 /// CUDA_MEMCPY_BATCH_NODE_PARAMS of CUDA 13.5, for builds with an older cuda.h.
@@ -246,7 +239,6 @@ void batch_copy_script(Script &s) {
   s.observe("no order of access",
             s.api.cuGraphAddNode_v3(&refused, g.graph, nullptr, nullptr, 0, &params),
             CUDA_ERROR_INVALID_VALUE);
-  s.need(s.api.cuGraphExecDestroy(exec));
 }
 
 void counts_script(Script &s) {
@@ -277,7 +269,6 @@ void host_script(Script &s) {
 const std::vector<ScriptCase> &newer_scripts() {
   static const std::vector<ScriptCase> scripts = {
       {"numbers of graphs, instances and nodes",
-       Kind::shared,
        {{"cuGraphGetId", "will match that referenced by cuGraphDebugDotPrint"},
         {"cuGraphNodeGetLocalId",
          "local nodeId and graphId together can uniquely identify the node"},
@@ -286,35 +277,29 @@ const std::vector<ScriptCase> &newer_scripts() {
        ids_script,
        13010},
       {"parameters of nodes are read back",
-       Kind::shared,
        {{"cuGraphNodeGetParams", "Returns the parameters of graph node hNode"},
         {"cuGraphNodeGetParams", "This memory remains valid until the node is destroyed"}},
        params_script,
        13020},
       {"parameters of a conditional node are read back",
-       Kind::shared,
        {{"cuGraphNodeGetParams", "The returned parameters are a description of the node"}},
        read_conditional_script,
        13040},
       {"nodes by the third form of the call",
-       Kind::shared,
        {{"cuGraphAddNode_v3", "all bytes past the utilized union member - must be set to zero"},
         {"cuGraphNodeSetParams_v2", "otherwise the call returns CUDA_ERROR_INVALID_CONTEXT"}},
        added_script,
        13040},
       {"a batch of copies as a node",
-       Kind::shared,
        {{"cuMemcpyBatchAsync", "copies within a batch are not guaranteed to execute in any"},
         {"cuGraphNodeSetEnabled", "Batch memcpy"}},
        batch_copy_script,
        13050},
       {"how many parameters a function has",
-       Kind::shared,
        {{"cuFuncGetParamCount", "Queries the number of kernel parameters used by func"}},
        counts_script,
        13020},
       {"host functions by how the driver waits",
-       Kind::shared,
        {{"cuLaunchHostFunc_v2", "Synchronization mode for the host function"}},
        host_script,
        13020},

@@ -6,8 +6,6 @@
 
 namespace cugrt::conformance {
 
-using Kind = ScriptCase::Kind;
-
 namespace {
 
 /// Holds a stream until it is let go.
@@ -19,22 +17,11 @@ struct Gate {
   }
 };
 
-CUstream stream_of(Script &s, unsigned flags = CU_STREAM_NON_BLOCKING) {
-  CUstream stream = nullptr;
-  s.need(s.api.cuStreamCreate(&stream, flags));
-  return stream;
-}
-
-CUevent event_of(Script &s, unsigned flags = 0) {
-  CUevent event = nullptr;
-  s.need(s.api.cuEventCreate(&event, flags));
-  return event;
-}
-
 void order_script(Script &s) {
   Gate gate;
-  CUstream first = stream_of(s), second = stream_of(s);
-  CUevent event = event_of(s, CU_EVENT_DISABLE_TIMING);
+  CUstream first = s.stream(), second = s.stream();
+  CUevent event = nullptr;
+  s.need(s.api.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
   CUdeviceptr cell = s.words(1, 1);
   uint32_t factor = 1, term = 4;
   void *params[] = {&cell, &factor, &term};
@@ -54,13 +41,10 @@ void order_script(Script &s) {
   s.expect("until the second is done", s.api.cuStreamSynchronize(second));
   s.expect("both, in order", uint64_t(s.word(cell)), 50);
   s.expect("idle", s.api.cuStreamQuery(first));
-  s.need(s.api.cuStreamDestroy(first));
-  s.need(s.api.cuStreamDestroy(second));
-  s.need(s.api.cuMemFree(cell));
 }
 
 void capture_script(Script &s) {
-  CUstream stream = stream_of(s);
+  CUstream stream = s.stream();
   CUdeviceptr cell = s.words(1, 3);
   CUgraph graph = nullptr;
   CUgraphExec exec = nullptr;
@@ -83,12 +67,10 @@ void capture_script(Script &s) {
   s.expect("end without a beginning", s.api.cuStreamEndCapture(stream, &graph),
            CUDA_ERROR_ILLEGAL_STATE);
   s.need(s.api.cuGraphExecDestroy(exec));
-  s.need(s.api.cuStreamDestroy(stream));
-  s.need(s.api.cuMemFree(cell));
 }
 
 void invalidated_script(Script &s) {
-  CUstream stream = stream_of(s);
+  CUstream stream = s.stream();
   CUgraph graph = nullptr;
   CUstreamCaptureStatus status{};
   s.need(s.api.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
@@ -97,7 +79,6 @@ void invalidated_script(Script &s) {
   s.expect("invalidated", uint64_t(status), CU_STREAM_CAPTURE_STATUS_INVALIDATED);
   s.expect("end", s.api.cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
   s.expect_true("no graph", !graph);
-  s.need(s.api.cuStreamDestroy(stream));
 }
 
 /// The kernel "increment" by another thread.
@@ -114,7 +95,7 @@ CUresult launch_elsewhere(Script &s, CUfunction increment, CUdeviceptr cell, CUs
 /// No document says that a launch is potentially unsafe, nor that a captured stream takes work of
 /// the thread alone that captures.
 void launches_elsewhere_script(Script &s) {
-  CUstream captured = stream_of(s), other = stream_of(s);
+  CUstream captured = s.stream(), other = s.stream();
   CUdeviceptr cell = s.words(1);
   CUfunction increment = s.kernel("increment");
   for (CUstreamCaptureMode mode :
@@ -135,15 +116,12 @@ void launches_elsewhere_script(Script &s) {
     }
     s.observe("nodes", nodes, 1);
   }
-  s.need(s.api.cuStreamDestroy(captured));
-  s.need(s.api.cuStreamDestroy(other));
-  s.need(s.api.cuMemFree(cell));
 }
 
 /// What the legacy stream does would wait for a blocking stream, which is captured. No document
 /// says whether it matters whose thread that is, nor what becomes of the capture.
 void legacy_during_capture_script(Script &s) {
-  CUstream captured = stream_of(s, CU_STREAM_DEFAULT);
+  CUstream captured = s.stream(CU_STREAM_DEFAULT);
   CUdeviceptr cell = s.words(1, 3);
   CUfunction increment = s.kernel("increment");
   for (CUstreamCaptureMode mode :
@@ -168,13 +146,11 @@ void legacy_during_capture_script(Script &s) {
         s.need(s.api.cuGraphDestroy(graph));
     }
   s.observe("not executed", uint64_t(s.word(cell)), 3);
-  s.need(s.api.cuStreamDestroy(captured));
-  s.need(s.api.cuMemFree(cell));
 }
 
 /// All captures of the context end, of whatever mode.
 void synchronize_elsewhere_script(Script &s) {
-  CUstream streams[] = {stream_of(s), stream_of(s)};
+  CUstream streams[] = {s.stream(), s.stream()};
   s.need(s.api.cuStreamBeginCapture(streams[0], CU_STREAM_CAPTURE_MODE_RELAXED));
   s.need(s.api.cuStreamBeginCapture(streams[1], CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
   CUresult seen = CUDA_ERROR_UNKNOWN;
@@ -187,12 +163,11 @@ void synchronize_elsewhere_script(Script &s) {
     CUgraph graph = nullptr;
     s.observe("end", s.api.cuStreamEndCapture(stream, &graph),
               CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-    s.need(s.api.cuStreamDestroy(stream));
   }
 }
 
 void ended_elsewhere_script(Script &s) {
-  CUstream stream = stream_of(s, CU_STREAM_DEFAULT);
+  CUstream stream = s.stream(CU_STREAM_DEFAULT);
   CUdeviceptr cell = s.words(1);
   CUfunction increment = s.kernel("increment");
   CUgraph graph = nullptr;
@@ -206,12 +181,10 @@ void ended_elsewhere_script(Script &s) {
   s.observe("another's launch in the legacy stream, for which the captured one waits",
             launch_elsewhere(s, increment, cell, nullptr), CUDA_SUCCESS);
   s.observe("end", s.api.cuStreamEndCapture(stream, &graph), CUDA_ERROR_ILLEGAL_STATE);
-  s.need(s.api.cuStreamDestroy(stream));
-  s.need(s.api.cuMemFree(cell));
 }
 
 void freed_script(Script &s) {
-  CUstream stream = stream_of(s);
+  CUstream stream = s.stream();
   CUdeviceptr pooled = 0;
   s.need(s.api.cuMemAllocAsync(&pooled, 64, nullptr));
   for (CUstreamCaptureMode mode : {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_RELAXED}) {
@@ -227,26 +200,21 @@ void freed_script(Script &s) {
   }
   s.expect("free outside", s.api.cuMemFreeAsync(pooled, stream));
   s.need(s.api.cuStreamSynchronize(stream));
-  s.need(s.api.cuStreamDestroy(stream));
 }
 
 void captured_launch_script(Script &s) {
-  CUstream stream = stream_of(s);
+  CUstream stream = s.stream();
   CUdeviceptr cell = s.words(1, 3);
   CUgraph inner = nullptr, outer = nullptr;
-  CUgraphExec exec = nullptr;
   s.need(s.api.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
   s.need(s.api.cuMemsetD32Async(cell, 8, 1, stream));
   s.need(s.api.cuStreamEndCapture(stream, &inner));
-  s.need(s.api.cuGraphInstantiate(&exec, inner, 0));
+  CUgraphExec exec = s.instantiate(inner);
   s.need(s.api.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
   s.observe("launch", s.api.cuGraphLaunch(exec, stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   s.observe("end", s.api.cuStreamEndCapture(stream, &outer), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
   s.expect("not executed", uint64_t(s.word(cell)), 3);
-  s.need(s.api.cuGraphExecDestroy(exec));
   s.need(s.api.cuGraphDestroy(inner));
-  s.need(s.api.cuStreamDestroy(stream));
-  s.need(s.api.cuMemFree(cell));
 }
 
 } // namespace
@@ -254,29 +222,25 @@ void captured_launch_script(Script &s) {
 const std::vector<ScriptCase> &stream_scripts() {
   static const std::vector<ScriptCase> scripts = {
       {"streams and events keep the order",
-       Kind::shared,
        {{"cuStreamWaitEvent", "wait for all work captured in hEvent"},
         {"cuLaunchHostFunc", "will block work added after it"},
         {"cuStreamQuery", "or CUDA_ERROR_NOT_READY if not"},
         {"cuEventDestroy", "An event may be destroyed before it is complete"}},
        order_script},
       {"an event that was never recorded is complete",
-       Kind::shared,
        {{"cuEventRecord", "an event represents an empty set of work"}},
        [](Script &s) {
-         CUevent event = event_of(s);
+         CUevent event = s.event();
          s.expect("query", s.api.cuEventQuery(event));
          s.expect("synchronise", s.api.cuEventSynchronize(event));
          s.expect("a wait for it", s.api.cuStreamWaitEvent(nullptr, event, 0));
-         s.need(s.api.cuEventDestroy(event));
        }},
       {"times between events",
-       Kind::shared,
        {{"cuEventElapsedTime", "not been called on either event then CUDA_ERROR_INVALID_HANDLE"},
         {"cuEventElapsedTime",
          "CU_EVENT_DISABLE_TIMING flag, then this function will return CUDA_ERROR_INVALID_HANDLE"}},
        [](Script &s) {
-         CUevent a = event_of(s), b = event_of(s), untimed = event_of(s, CU_EVENT_DISABLE_TIMING);
+         CUevent a = s.event(), b = s.event(), untimed = s.event(CU_EVENT_DISABLE_TIMING);
          float ms = -1;
          s.expect("not recorded", s.api.cuEventElapsedTime(&ms, a, b), CUDA_ERROR_INVALID_HANDLE);
          s.need(s.api.cuEventRecord(a, nullptr));
@@ -287,12 +251,9 @@ const std::vector<ScriptCase> &stream_scripts() {
          s.expect_true("not negative", ms >= 0);
          s.expect("without timing", s.api.cuEventElapsedTime(&ms, a, untimed),
                   CUDA_ERROR_INVALID_HANDLE);
-         for (CUevent event : {a, b, untimed})
-           s.need(s.api.cuEventDestroy(event));
        },
        12080},
       {"priorities are clamped to the range",
-       Kind::shared,
        {{"cuStreamGetPriority", "returns the clamped priority"}},
        [](Script &s) {
          int least = 0, greatest = 0, priority = 0;
@@ -308,7 +269,6 @@ const std::vector<ScriptCase> &stream_scripts() {
          s.expect("destroy", s.api.cuStreamDestroy(stream));
        }},
       {"streams and events take known flags only",
-       Kind::shared,
        {{"cuStreamCreate", "CUDA_ERROR_INVALID_VALUE"},
         {"cuEventCreate", "CUDA_ERROR_INVALID_VALUE"}},
        [](Script &s) {
@@ -320,11 +280,10 @@ const std::vector<ScriptCase> &stream_scripts() {
                   CUDA_ERROR_INVALID_VALUE);
        }},
       {"the default stream waits for blocking streams, and they for it",
-       Kind::shared,
        {{"cuStreamCreate", "no implicit synchronization with stream 0"}},
        [](Script &s) {
          Gate gate;
-         CUstream blocking = stream_of(s, CU_STREAM_DEFAULT), free_stream = stream_of(s);
+         CUstream blocking = s.stream(CU_STREAM_DEFAULT), free_stream = s.stream();
          CUdeviceptr cell = s.words(1);
          s.need(s.api.cuLaunchHostFunc(blocking, &Gate::wait, &gate));
          s.need(s.api.cuMemsetD32Async(cell, 1, 1, nullptr));
@@ -333,50 +292,38 @@ const std::vector<ScriptCase> &stream_scripts() {
          gate.open = true;
          s.expect("done", s.api.cuStreamSynchronize(nullptr));
          s.expect("filled", uint64_t(s.word(cell)), 1);
-         s.need(s.api.cuStreamDestroy(blocking));
-         s.need(s.api.cuStreamDestroy(free_stream));
-         s.need(s.api.cuMemFree(cell));
        }},
       {"a capture becomes a graph and executes nothing",
-       Kind::shared,
        {{"cuStreamBeginCapture", "will not be executed, but will instead be captured"},
         {"cuStreamBeginCapture", "only be initiated if the stream is not already in capture mode"}},
        capture_script},
       {"a capture that is broken is invalidated",
-       Kind::shared,
        {{"cuStreamEndCapture", "then a NULL graph will be returned"}},
        invalidated_script},
       {"launches by another thread during a capture",
-       Kind::shared,
        {{"cuThreadExchangeStreamCaptureMode",
          "thread is prohibited from potentially unsafe API calls"},
         {"cuStreamBeginCapture", "will not be executed, but will instead be captured"}},
        launches_elsewhere_script},
       {"the legacy stream during a capture of a blocking stream",
-       Kind::shared,
        {{"cuStreamIsCapturing", "a blocking stream in the same context is capturing"},
         {"CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
          "disallowed implicit dependency on a current capture"}},
        legacy_during_capture_script},
       {"synchronising the context ends captures in it",
-       Kind::shared,
        {{"cuThreadExchangeStreamCaptureMode", "which necessarily conflict with stream capture"}},
        synchronize_elsewhere_script},
       {"a capture is its thread's to end",
-       Kind::shared,
        {{"cuStreamEndCapture", "must be from the same thread as cuStreamBeginCapture"},
         {"CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", "passed to cuStreamEndCapture in a"}},
        ended_elsewhere_script},
       {"memory from outside a capture is not freed in it",
-       Kind::shared,
        {{"cuMemFreeAsync", "must therefore be passed the address of a graph allocation"}},
        freed_script},
       {"a graph that is launched in a captured stream is not executed",
-       Kind::shared,
        {{"cuStreamBeginCapture", "will not be executed, but will instead be captured"}},
        captured_launch_script},
       {"the legacy stream cannot be captured",
-       Kind::shared,
        {{"cuStreamBeginCapture", "Capture may not be initiated if stream is CU_STREAM_LEGACY"}},
        [](Script &s) {
          CUresult result =

@@ -23,7 +23,6 @@ void expect_update(Script &s, GraphBuilder &from, CUgraph to, CUresult wanted,
   s.expect("reason", uint64_t(info.result), uint64_t(refusal.result));
   if (refusal.names_node)
     s.expect_true("the node", info.errorNode == refusal.node);
-  s.need(s.api.cuGraphExecDestroy(exec));
 }
 
 void success_script(Script &s) {
@@ -40,8 +39,6 @@ void success_script(Script &s) {
   s.expect("update", s.api.cuGraphExecUpdate(exec, next.graph, &info));
   s.expect("result", uint64_t(info.result), CU_GRAPH_EXEC_UPDATE_SUCCESS);
   s.expect("the new parameters", launched(s, exec, cell), 36);
-  s.need(s.api.cuGraphExecDestroy(exec));
-  s.need(s.api.cuMemFree(cell));
 }
 
 /// a -> b, a -> c, b and c -> d, against p -> q -> r, q and r -> last. The edges of the last nodes
@@ -59,7 +56,6 @@ void mismatch_script(Script &s) {
   s.expect("reason", uint64_t(info.result), CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED);
   s.expect_true("the node", info.errorNode == r);
   s.expect_true("its dependency", info.errorFromNode == q);
-  s.need(s.api.cuGraphExecDestroy(exec));
 }
 
 /// The same kernel from a module of another context.
@@ -80,7 +76,6 @@ void context_script(Script &s) {
                 {CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE, blamed, true});
   s.need(s.api.cuCtxDestroy(other));
   s.need(s.api.cuCtxSetCurrent(s.context));
-  s.need(s.api.cuMemFree(cell));
 }
 
 /// A kernel node as it is, and one with an attribute.
@@ -91,15 +86,12 @@ void attribute_script(Script &s, CUlaunchAttributeID id, const CUlaunchAttribute
   g.affine(cell, 1, 1);
   CUgraphNode blamed = next.affine(cell, 1, 1);
   s.need(s.api.cuGraphKernelNodeSetAttribute(blamed, id, &value));
-  CUgraphExec exec = nullptr;
   CUgraphExecUpdateResultInfo info{};
-  s.need(s.api.cuGraphInstantiate(&exec, g.graph, flags));
+  CUgraphExec exec = s.instantiate(g.graph, flags);
   s.expect("update", s.api.cuGraphExecUpdate(exec, next.graph, &info),
            CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
   s.expect("reason", uint64_t(info.result), CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED);
   s.expect_true("the node", info.errorNode == blamed);
-  s.need(s.api.cuGraphExecDestroy(exec));
-  s.need(s.api.cuMemFree(cell));
 }
 
 /// A copy from device to device, and one to the host.
@@ -119,7 +111,6 @@ void copy_update_script(Script &s) {
   s.need(s.api.cuGraphAddMemcpyNode(&blamed, next.graph, nullptr, 0, &p, s.context));
   expect_update(s, g, next.graph, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
                 {CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED, blamed, true});
-  s.need(s.api.cuMemFree(cell));
 }
 
 /// An IF node with an empty kernel in its body, and a WHILE node with the same.
@@ -146,7 +137,6 @@ void conditional_script(Script &s) {
   CUgraphNode blamed = add(next, CU_GRAPH_COND_TYPE_WHILE);
   expect_update(s, g, next.graph, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
                 {CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED, blamed, true});
-  s.need(s.api.cuMemFree(cell));
 }
 
 /// A refused update leaves the instance as it was, also where nodes before the refused one changed.
@@ -163,8 +153,6 @@ void untouched_script(Script &s) {
            CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
   s.expect("reason", uint64_t(info.result), CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED);
   s.expect("as before", launched(s, exec, cell), 3);
-  s.need(s.api.cuGraphExecDestroy(exec));
-  s.need(s.api.cuMemFree(cell));
 }
 
 } // namespace
@@ -172,11 +160,9 @@ void untouched_script(Script &s) {
 const std::vector<ScriptCase> &update_scripts() {
   static const std::vector<ScriptCase> scripts = {
       {"an update takes over the parameters of a graph of the same form",
-       Kind::shared,
        {{"cuGraphExecUpdate", "with the node parameters in a topologically identical graph"}},
        success_script},
       {"an update with another number of nodes is refused",
-       Kind::shared,
        {{"cuGraphExecUpdate", "The count of nodes directly in hGraphExec and hGraph differ"},
         {"cuGraphExecUpdate", "resultInfo->errorNode is set to NULL"},
         {"cuGraphExecUpdate",
@@ -190,7 +176,6 @@ const std::vector<ScriptCase> &update_scripts() {
                        {CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, nullptr, true});
        }},
       {"an update with another number of dependencies is refused",
-       Kind::shared,
        {{"cuGraphExecUpdate",
          "has a different number of dependencies than the node from hGraphExec"}},
        [](Script &s) {
@@ -203,7 +188,6 @@ const std::vector<ScriptCase> &update_scripts() {
                        {CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, blamed, true});
        }},
       {"an update with a node of another type is refused",
-       Kind::shared,
        {{"cuGraphExecUpdate",
          "CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED if the type of a node changed"}},
        [](Script &s) {
@@ -213,10 +197,8 @@ const std::vector<ScriptCase> &update_scripts() {
          CUgraphNode blamed = next.fill(cell, 1);
          expect_update(s, g, next.graph, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
                        {CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, blamed, true});
-         s.need(s.api.cuMemFree(cell));
        }},
       {"an update with another exit node is refused",
-       Kind::shared,
        {{"cuGraphExecUpdate", "resultInfo->errorNode is set to one of the exit nodes in hGraph"}},
        [](Script &s) {
          GraphBuilder g(s), next(s);
@@ -229,23 +211,19 @@ const std::vector<ScriptCase> &update_scripts() {
                   CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
          s.expect("reason", uint64_t(info.result), CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED);
          s.expect_true("an exit", info.errorNode == exits[0] || info.errorNode == exits[1]);
-         s.need(s.api.cuGraphExecDestroy(exec));
        }},
       {"an update where a dependency is paired otherwise is refused",
-       Kind::shared,
        {{"cuGraphExecUpdate",
          "has a dependency that does not match with the corresponding dependency"},
         {"cuGraphExecUpdate", "will be set to the mismatched dependency"}},
        mismatch_script},
       {"an update to a function of another context is refused",
-       Kind::shared,
        {{"cuGraphExecUpdate", "The owning context of the function cannot change"},
         {"cuGraphExecUpdate",
          "CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE if the function changed"}},
        context_script,
        12050},
       {"an update to a cooperative launch is refused",
-       Kind::shared,
        {{"cuGraphExecUpdate", "A cooperative node cannot be updated to a non-cooperative node"},
         {"cuGraphExecUpdate",
          "CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED if any attributes of a node changed"}},
@@ -255,7 +233,6 @@ const std::vector<ScriptCase> &update_scripts() {
          attribute_script(s, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, value, 0);
        }},
       {"an update of a priority that the instance uses is refused",
-       Kind::shared,
        {{"cuGraphExecUpdate", "CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY, the"},
         {"cuGraphExecUpdate", "priority attribute cannot change"}},
        [](Script &s) {
@@ -265,18 +242,15 @@ const std::vector<ScriptCase> &update_scripts() {
                           CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);
        }},
       {"an update of a copy to another kind of memory is refused",
-       Kind::shared,
        {{"cuGraphExecUpdate", "Changing either the source or destination memory type"},
         {"cuGraphExecUpdate",
          "CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED if any parameters to a node changed"}},
        copy_update_script},
       {"an update of a conditional node's type is refused",
-       Kind::shared,
        {{"cuGraphExecUpdate", "Conditional nodes: - Changing node parameters is not supported"}},
        conditional_script,
        12030},
       {"an update that is refused changes nothing",
-       Kind::shared,
        {{"cuGraphExecUpdate",
          "if the graph update was not performed because it included changes which violated"}},
        untouched_script},
@@ -292,7 +266,6 @@ const std::vector<ScriptCase> &update_scripts() {
          expect_update(s, g, gone, CUDA_ERROR_INVALID_VALUE, {CU_GRAPH_EXEC_UPDATE_ERROR});
        }},
       {"an update to another kernel is made",
-       Kind::shared,
        {{"cuGraphExecUpdate", "The owning context of the function cannot change"}},
        [](Script &s) {
          GraphBuilder g(s), next(s);
@@ -309,11 +282,8 @@ const std::vector<ScriptCase> &update_scripts() {
          CUgraphExecUpdateResultInfo info{};
          s.expect("update", s.api.cuGraphExecUpdate(exec, next.graph, &info));
          s.expect("the new kernel", launched(s, exec, cell), 6);
-         s.need(s.api.cuGraphExecDestroy(exec));
-         s.need(s.api.cuMemFree(cell));
        }},
       {"an update of a 2D fill's dimensions is refused",
-       Kind::shared,
        {{"cuGraphExecUpdate", "For 2d memsets, only address and assigned value may be updated"}},
        [](Script &s) {
          GraphBuilder g(s), next(s);
@@ -330,10 +300,8 @@ const std::vector<ScriptCase> &update_scripts() {
          CUgraphNode blamed = add(next, 4);
          expect_update(s, g, next.graph, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
                        {CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED, blamed, true});
-         s.need(s.api.cuMemFree(cell));
        }},
       {"a setter needs the node in the source graph",
-       Kind::shared,
        {{"cuGraphExecKernelNodeSetParams", "must not have been removed from the original graph"}},
        [](Script &s) {
          GraphBuilder g(s), other(s);
@@ -345,8 +313,6 @@ const std::vector<ScriptCase> &update_scripts() {
          s.expect("a node of another graph",
                   s.api.cuGraphExecKernelNodeSetParams(exec, foreign, &p.node),
                   CUDA_ERROR_INVALID_VALUE);
-         s.need(s.api.cuGraphExecDestroy(exec));
-         s.need(s.api.cuMemFree(cell));
        }},
   };
   return scripts;
