@@ -14,6 +14,7 @@ using namespace cugrt;
 using namespace cugrt::driver;
 using cugrt::test::contains;
 using cugrt::test::must;
+using cugrt::test::refused;
 
 namespace {
 
@@ -58,9 +59,9 @@ TEST_CASE("compiled parameters are what the source declares") {
 TEST_CASE("broken code is refused by name") {
   Context context = must(Context::retain_primary(driver_under_test().api, 0));
   ContextGuard current = must(context.enter());
-  auto broken = KernelModule::load(context, ".version 7.0\n.target sm_75\nnonsense", "broken");
-  REQUIRE_FALSE(broken.ok());
-  CHECK(contains(broken.status().message(), "broken"));
+  const Status broken =
+      refused(KernelModule::load(context, ".version 7.0\n.target sm_75\nnonsense", "broken"));
+  CHECK(contains(broken.message(), "broken"));
 }
 
 TEST_CASE("a graph of every node kind runs and is patched") {
@@ -130,10 +131,10 @@ TEST_CASE("what the driver refuses names the node") {
   Graph graph = must(Graph::create(context));
   GraphNode first = must(graph.ref().add_kernel(params, {}, "first"));
   // Dependencies may not come twice.
-  auto node = graph.ref().add_kernel(params, std::vector{first, first}, "binding 'lv0'");
-  REQUIRE_FALSE(node.ok());
-  CHECK(contains(node.status().message(), "cuGraphAddKernelNode (binding 'lv0')"));
-  CHECK(node.status().cuda_error() == "CUDA_ERROR_INVALID_VALUE");
+  const Status node =
+      refused(graph.ref().add_kernel(params, std::vector{first, first}, "binding 'lv0'"));
+  CHECK(contains(node.message(), "cuGraphAddKernelNode (binding 'lv0')"));
+  CHECK(node.cuda_error() == "CUDA_ERROR_INVALID_VALUE");
 }
 
 TEST_CASE("events order streams and tell time") {

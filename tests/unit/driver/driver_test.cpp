@@ -20,6 +20,7 @@ using cugrt::test::contains;
 using cugrt::test::FakeDriver;
 using cugrt::test::FakeLive;
 using cugrt::test::must;
+using cugrt::test::refused;
 
 namespace {
 
@@ -40,11 +41,7 @@ struct Machine {
   const DriverApi &api() const { return library->api; }
 };
 
-FakeDriver::Options of_version(int version) {
-  FakeDriver::Options options;
-  options.version = version;
-  return options;
-}
+FakeDriver::Options of_version(int version) { return {.version = version}; }
 
 Kernel load_kernel(const Machine &machine, KernelModule &module, const std::string &name) {
   module = must(KernelModule::load(machine.context, "code", "tests"));
@@ -67,29 +64,24 @@ TEST_CASE("a driver choice is a word or a path") {
   CHECK(path.kind == DriverKind::path);
   CHECK(path.path == "/opt/libcuda.so.1");
   CHECK(must(DriverChoice::parse("libcuda.so.1")).kind == DriverKind::path);
-  auto wrong = DriverChoice::parse("emulator");
-  REQUIRE_FALSE(wrong.ok());
-  CHECK(contains(wrong.status().message(), "'emulator'"));
+  CHECK(contains(refused(DriverChoice::parse("emulator")).message(), "'emulator'"));
 }
 
 TEST_CASE("a driver older than 12.2 is refused with its version") {
   FakeDriver fake;
   DriverApi api = fake.api();
   api.DriverGetVersion = [](int *version) { return *version = 12010, CUDA_SUCCESS; };
-  auto driver = make_driver(api);
-  REQUIRE_FALSE(driver.ok());
-  CHECK(driver.status().code() == Code::unsupported);
-  CHECK(contains(driver.status().message(), "12.1"));
-  CHECK(contains(driver.status().message(), "12.2"));
+  const Status driver = refused(make_driver(api));
+  CHECK(driver.code() == Code::unsupported);
+  CHECK(contains(driver.message(), "12.1"));
+  CHECK(contains(driver.message(), "12.2"));
 }
 
 TEST_CASE("a table without a required entry point is refused by name") {
   FakeDriver fake;
   DriverApi api = fake.api();
   api.GraphLaunch = nullptr;
-  auto driver = make_driver(api);
-  REQUIRE_FALSE(driver.ok());
-  CHECK(contains(driver.status().message(), "cuGraphLaunch"));
+  CHECK(contains(refused(make_driver(api)).message(), "cuGraphLaunch"));
 }
 
 TEST_CASE("entry points newer than the driver are absent and capabilities follow") {
@@ -122,40 +114,35 @@ TEST_CASE("entry points newer than the driver are absent and capabilities follow
 TEST_CASE("no device is told apart from no driver") {
   FakeDriver fake;
   fake.fail_nth_of("cuInit", 1, CUDA_ERROR_NO_DEVICE);
-  auto driver = make_driver(fake.api());
-  REQUIRE_FALSE(driver.ok());
-  CHECK(driver.status().code() == Code::unsupported);
-  CHECK(contains(driver.status().message(), "no device"));
+  const Status driver = refused(make_driver(fake.api()));
+  CHECK(driver.code() == Code::unsupported);
+  CHECK(contains(driver.message(), "no device"));
 }
 
 TEST_CASE("a path that cannot be loaded is named") {
-  auto driver = open_driver({DriverKind::path, "/nonexistent/libcuda.so.1"});
-  REQUIRE_FALSE(driver.ok());
-  CHECK(driver.status().code() == Code::not_found);
-  CHECK(contains(driver.status().message(), "/nonexistent/libcuda.so.1"));
+  const Status driver = refused(open_driver({DriverKind::path, "/nonexistent/libcuda.so.1"}));
+  CHECK(driver.code() == Code::not_found);
+  CHECK(contains(driver.message(), "/nonexistent/libcuda.so.1"));
 }
 
 TEST_CASE("a pipe that is named as the driver does not hold the caller") {
   const TemporaryFolder folder;
   const std::string pipe = folder.path + "/pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
-  auto driver = open_driver({DriverKind::path, pipe});
-  REQUIRE_FALSE(driver.ok());
-  CHECK(contains(driver.status().message(), "cannot read '" + pipe + "': not a regular file"));
+  CHECK(contains(refused(open_driver({DriverKind::path, pipe})).message(),
+                 "cannot read '" + pipe + "': not a regular file"));
 }
 
 TEST_CASE("a library that is no driver is refused") {
-  auto driver = open_driver({DriverKind::path, "libm.so.6"});
-  REQUIRE_FALSE(driver.ok());
-  CHECK(contains(driver.status().message(), "no CUDA driver"));
+  CHECK(
+      contains(refused(open_driver({DriverKind::path, "libm.so.6"})).message(), "no CUDA driver"));
 }
 
 TEST_CASE("the stub library reads as no driver") {
-  auto driver = open_driver({DriverKind::path, CUGRT_TEST_STUB_LIBRARY});
-  REQUIRE_FALSE(driver.ok());
-  CHECK(driver.status().code() == Code::unsupported);
-  CHECK(contains(driver.status().message(), "no CUDA driver"));
-  CHECK(contains(driver.status().message(), "stub"));
+  const Status driver = refused(open_driver({DriverKind::path, CUGRT_TEST_STUB_LIBRARY}));
+  CHECK(driver.code() == Code::unsupported);
+  CHECK(contains(driver.message(), "no CUDA driver"));
+  CHECK(contains(driver.message(), "stub"));
 }
 
 TEST_CASE("the system's driver is opened or its absence says what to do") {
@@ -219,9 +206,8 @@ TEST_CASE("a context is retained once and released with its owner") {
     CHECK(borrowed.device() == moved.device());
   }
   CHECK(fake.live() == FakeLive());
-  auto missing = Context::retain_primary(library->api, 1);
-  REQUIRE_FALSE(missing.ok());
-  CHECK(missing.status().code() == Code::not_found);
+  const Status missing = refused(Context::retain_primary(library->api, 1));
+  CHECK(missing.code() == Code::not_found);
 }
 
 TEST_CASE("a guard leaves the caller's current context as it was") {
@@ -277,13 +263,10 @@ TEST_CASE("no memory is asked for when none is needed") {
 }
 
 TEST_CASE("a failed allocation tells the size and what is free") {
-  FakeDriver::Options options;
-  options.device_bytes = 1 << 20;
-  Machine machine(options);
-  auto buffer = DeviceBuffer::allocate(machine.context, 2 << 20);
-  REQUIRE_FALSE(buffer.ok());
-  CHECK(buffer.status().code() == Code::out_of_device_memory);
-  CHECK(contains(buffer.status().message(), "2097152 bytes; 1048576 of 1048576 bytes are free"));
+  Machine machine({.device_bytes = 1 << 20});
+  const Status buffer = refused(DeviceBuffer::allocate(machine.context, 2 << 20));
+  CHECK(buffer.code() == Code::out_of_device_memory);
+  CHECK(contains(buffer.message(), "2097152 bytes; 1048576 of 1048576 bytes are free"));
 }
 
 TEST_CASE("copies and fills move bytes in stream order") {
@@ -381,14 +364,13 @@ TEST_CASE("missing kernels, missing variables and broken code are named") {
   machine.fake.define_global("table", 64);
   KernelModule module = must(KernelModule::load(machine.context, "code", "relu.cu"));
   CHECK(must(module.global("table")).size_bytes == 64);
-  auto kernel = module.kernel("relu");
-  REQUIRE_FALSE(kernel.ok());
-  CHECK(kernel.status().code() == Code::not_found);
-  CHECK(contains(kernel.status().message(), "'relu.cu' has no kernel 'relu'"));
+  const Status kernel = refused(module.kernel("relu"));
+  CHECK(kernel.code() == Code::not_found);
+  CHECK(contains(kernel.message(), "'relu.cu' has no kernel 'relu'"));
   CHECK(module.global("x").status().code() == Code::not_found);
-  auto broken = KernelModule::load(machine.context, ".version 7.8\nbroken", "relu.cu");
-  REQUIRE_FALSE(broken.ok());
-  CHECK(contains(broken.status().message(), "line 2"));
+  const Status broken =
+      refused(KernelModule::load(machine.context, ".version 7.8\nbroken", "relu.cu"));
+  CHECK(contains(broken.message(), "line 2"));
 }
 
 TEST_CASE("dynamic shared memory is raised only where it must be") {
@@ -634,11 +616,10 @@ TEST_CASE("a graph with a cycle does not instantiate and the failing node is tol
   GraphNode b = must(graph.ref().add_empty(std::vector{a}, "b"));
   REQUIRE(machine.api().GraphAddDependencies_v2(graph.get(), &b, &a, nullptr, 1) == CUDA_SUCCESS);
   InstantiateFailure failure;
-  auto exec = GraphExec::instantiate(graph.ref(), "main", &failure);
-  REQUIRE_FALSE(exec.ok());
+  const Status exec = refused(GraphExec::instantiate(graph.ref(), "main", &failure));
   CHECK(failure.node == a);
   CHECK(failure.reason == CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE);
-  CHECK(contains(exec.status().message(), "structure is invalid"));
+  CHECK(contains(exec.message(), "structure is invalid"));
   CHECK(machine.fake.live().execs == 0);
 }
 

@@ -13,6 +13,8 @@
 
 using namespace cugrt;
 using namespace cugrt::jit;
+using cugrt::test::must;
+using cugrt::test::refused;
 namespace fs = std::filesystem;
 
 namespace {
@@ -131,10 +133,9 @@ TEST_CASE("without a compiler a matching key is a hit and a miss says what to do
   SECTION("none is where it should be") { config.nvrtc_path = "/nonexistent"; }
   Compiler compiler(config);
   CHECK(must(compiler.compile(add_kernel(1))).from_cache);
-  auto miss = compiler.compile(add_kernel(2));
-  REQUIRE_FALSE(miss.ok());
-  CHECK(miss.status().code() == Code::not_found);
-  CHECK(contains(miss.status().message(), "kernel 'add'"));
+  const Status miss = refused(compiler.compile(add_kernel(2)));
+  CHECK(miss.code() == Code::not_found);
+  CHECK(contains(miss.message(), "kernel 'add'"));
   CHECK_FALSE(compiler.report().found);
   CHECK_FALSE(compiler.report().problem.empty());
 }
@@ -147,9 +148,7 @@ TEST_CASE("NVRTC is found where the environment says, or the error names the pla
   Environment nvrtc("CUGRT_NVRTC", usual.library.c_str());
   CHECK(must(find_nvrtc("")).found_by == "CUGRT_NVRTC");
   nvrtc.set("/nonexistent");
-  auto missing = find_nvrtc("");
-  REQUIRE_FALSE(missing.ok());
-  CHECK(contains(missing.status().message(), "'/nonexistent' (CUGRT_NVRTC)"));
+  CHECK(contains(refused(find_nvrtc("")).message(), "'/nonexistent' (CUGRT_NVRTC)"));
   CHECK(must(find_nvrtc(usual.library)).found_by == "the given path");
   TemporaryFolder folder;
   overwrite(folder.path + "/libnvrtc.so.13", "not a library");
@@ -217,9 +216,7 @@ TEST_CASE("the builtins beside NVRTC are found where no loader looks, as in a wh
 }
 
 TEST_CASE("PTX and cubins are compiled without a GPU") {
-  CompilerConfig config;
-  config.cache.disk = false;
-  Compiler compiler(config);
+  Compiler compiler(without_disk());
   CompileResult ptx = must(compiler.compile(add_kernel(1)));
   CHECK(contains(ptx.bytes, ".entry add"));
   CHECK(contains(ptx.bytes, ".target sm_90"));
@@ -232,7 +229,7 @@ TEST_CASE("PTX and cubins are compiled without a GPU") {
   CHECK(must(compiler.compile(cubin)).from_cache); // in memory
   CHECK(code.ptx.empty());
   // One compilation gives both; either is then there for a request of its own.
-  Compiler other(config);
+  Compiler other(without_disk());
   cubin.with_ptx = true;
   for (bool again : {false, true}) {
     CompileResult both = must(other.compile(cubin));
@@ -290,9 +287,7 @@ TEST_CASE("what NVRTC compiles for is remembered, so that it need not be opened 
 }
 
 TEST_CASE("kernels may include the half-precision headers") {
-  CompilerConfig config;
-  config.cache.disk = false;
-  Compiler compiler(config);
+  Compiler compiler(without_disk());
   CompileResult result = must(compiler.compile(
       request("scale", "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
                        "extern \"C\" __global__ void scale(__half *p, __nv_bfloat16 *q) {\n"
@@ -301,16 +296,13 @@ TEST_CASE("kernels may include the half-precision headers") {
 }
 
 TEST_CASE("an error names the kernel, the real file and line, and shows the source") {
-  CompilerConfig config;
-  config.cache.disk = false;
-  Compiler compiler(config);
+  Compiler compiler(without_disk());
   CompileRequest broken =
       request("relu", "extern \"C\" __global__ void relu(float *p) {\n  *p = undefined_name;\n}\n");
   broken.file = "kernels/relu.cu";
   broken.first_line = 40;
-  auto result = compiler.compile(broken);
-  REQUIRE_FALSE(result.ok());
-  const Status &status = result.status();
+  const Status result = refused(compiler.compile(broken));
+  const Status &status = result;
   CHECK(status.code() == Code::compile_error);
   CHECK(contains(status.message(), "kernel 'relu' does not compile for compute_90"));
   CHECK(contains(status.message(), "kernels/relu.cu(41): error"));
@@ -327,29 +319,24 @@ TEST_CASE("an NVRTC without its headers says which packages bring them", "[two_n
   for (const auto &item : fs::directory_iterator(fs::path(usual.library).parent_path()))
     if (item.path().filename().string().find("libnvrtc-builtins.so") == 0)
       fs::create_symlink(item.path(), fs::path(folder.path) / "a/lib" / item.path().filename());
-  CompilerConfig config;
-  config.cache.disk = false;
+  CompilerConfig config = without_disk();
   config.nvrtc_path = folder.path + "/a";
   Compiler compiler(config);
-  auto result = compiler.compile(request("k", "#include <cuda_fp16.h>\n"));
-  REQUIRE_FALSE(result.ok());
-  CHECK(contains(result.status().message(), "nvidia-cuda-runtime"));
-  CHECK(contains(result.status().message(), folder.path));
+  const Status result = refused(compiler.compile(request("k", "#include <cuda_fp16.h>\n")));
+  CHECK(contains(result.message(), "nvidia-cuda-runtime"));
+  CHECK(contains(result.message(), folder.path));
 }
 
 TEST_CASE("warnings of a successful compilation are kept") {
-  CompilerConfig config;
-  config.cache.disk = false;
-  Compiler compiler(config);
+  Compiler compiler(without_disk());
   CompileResult result = must(compiler.compile(
       request("k", "extern \"C\" __global__ void k(int *p) { int never_read; *p = 1; }\n")));
   CHECK(contains(result.log, "never_read"));
 }
 
 TEST_CASE("architectures are those of a table, not whatever looks like one") {
-  CompilerConfig config;
+  CompilerConfig config = without_disk();
   config.use = CompilerConfig::Use::never;
-  config.cache.disk = false;
   Compiler compiler(config);
   auto code_for = [&](const std::string &architecture) {
     CompileRequest r = add_kernel(1);
@@ -369,9 +356,7 @@ TEST_CASE("architectures are those of a table, not whatever looks like one") {
 }
 
 TEST_CASE("impossible requests are refused in words") {
-  CompilerConfig config;
-  config.cache.disk = false;
-  Compiler compiler(config);
+  Compiler compiler(without_disk());
   CompileRequest r = add_kernel(1);
   r.architecture = "sm_old";
   CHECK(compiler.compile(r).status().code() == Code::invalid_argument);
@@ -419,9 +404,7 @@ TEST_CASE("many kernels compile in parallel and come back in order") {
   CHECK(last.total == 7);
   CHECK(last.cached == 2);
   // One thread gives the same bytes.
-  CompilerConfig config;
-  config.cache.disk = false;
-  Compiler other(config);
+  Compiler other(without_disk());
   options = {};
   options.threads = 1;
   auto again = must(other.compile_all(requests, options));
@@ -431,9 +414,7 @@ TEST_CASE("many kernels compile in parallel and come back in order") {
 }
 
 TEST_CASE("the kernel with the longest source is begun first, and results keep their order") {
-  CompilerConfig config;
-  config.cache.disk = false;
-  Compiler compiler(config);
+  Compiler compiler(without_disk());
   std::vector<CompileRequest> requests = {add_kernel(1), add_kernel(22), add_kernel(333),
                                           add_kernel(44), add_kernel(5)};
   std::vector<std::ptrdiff_t> begun;
@@ -450,26 +431,21 @@ TEST_CASE("the kernel with the longest source is begun first, and results keep t
 }
 
 TEST_CASE("every kernel that fails is named, in order") {
-  CompilerConfig config;
-  config.cache.disk = false;
-  Compiler compiler(config);
+  Compiler compiler(without_disk());
   std::vector<CompileRequest> requests = {add_kernel(1), request("second", "nonsense"),
                                           add_kernel(2), request("fourth", "more nonsense")};
   requests[1].file = "second.cu";
   CompileAllOptions options;
   options.threads = 2;
-  auto results = compiler.compile_all(requests, options);
-  REQUIRE_FALSE(results.ok());
-  const std::string &message = results.status().message();
+  const Status results = refused(compiler.compile_all(requests, options));
+  const std::string &message = results.message();
   CHECK(contains(message, "2 kernels do not compile"));
   CHECK(message.find("'second'") < message.find("'fourth'"));
   CHECK(contains(message, "second.cu:1"));
 }
 
 TEST_CASE("a cancelled batch ends as cancelled") {
-  CompilerConfig config;
-  config.cache.disk = false;
-  Compiler compiler(config);
+  Compiler compiler(without_disk());
   std::atomic<bool> cancel{false};
   std::vector<CompileRequest> requests;
   for (int i = 0; i < 50; ++i)
@@ -482,16 +458,13 @@ TEST_CASE("a cancelled batch ends as cancelled") {
     ++told;
     cancel = true;
   };
-  auto results = compiler.compile_all(requests, options);
-  REQUIRE_FALSE(results.ok());
-  CHECK(results.status().code() == Code::cancelled);
+  const Status results = refused(compiler.compile_all(requests, options));
+  CHECK(results.code() == Code::cancelled);
   CHECK(told == 1); // what was compiling then is not done
 }
 
 TEST_CASE("an exception from the progress callback reaches the caller") {
-  CompilerConfig config;
-  config.cache.disk = false;
-  Compiler compiler(config);
+  Compiler compiler(without_disk());
   std::vector<CompileRequest> requests = {add_kernel(1), add_kernel(2), add_kernel(3)};
   CompileAllOptions options;
   options.threads = 2;

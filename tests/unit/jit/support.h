@@ -38,11 +38,7 @@ inline void overwrite(const std::string &path, const std::string &bytes) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
 }
 
-inline std::string read(const std::string &path) {
-  auto text = read_file(path, 1 << 26);
-  REQUIRE(text.ok());
-  return *text;
-}
+inline std::string read(const std::string &path) { return must(read_file(path, 1 << 26)); }
 
 inline CompileRequest request(std::string name, std::string source,
                               OutputKind kind = OutputKind::ptx) {
@@ -52,6 +48,12 @@ inline CompileRequest request(std::string name, std::string source,
   r.kind = kind;
   r.architecture = "sm_90";
   return r;
+}
+
+inline CompilerConfig without_disk() {
+  CompilerConfig config;
+  config.cache.disk = false;
+  return config;
 }
 
 inline CacheKey key_of(const CompileRequest &request) {

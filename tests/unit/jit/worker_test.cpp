@@ -1,5 +1,5 @@
 // jit: compiling processes, and that the application around them notices nothing.
-#include "support/catch.h"
+#include "support/must.h"
 
 #include "base/file.h"
 #include "jit/compiler.h"
@@ -23,6 +23,8 @@
 
 using namespace cugrt;
 using namespace cugrt::jit;
+using cugrt::test::must;
+using cugrt::test::refused;
 namespace fs = std::filesystem;
 
 namespace {
@@ -164,17 +166,16 @@ TEST_CASE("messages are read back, and nothing shorter or longer is a message") 
   sent.request.first_line = 17;
   sent.request.with_ptx = true;
   std::string bytes = encode(sent);
-  auto read = decode_compile(bytes);
-  REQUIRE(read.ok());
-  CHECK(read->request.name == "scale");
-  CHECK(read->request.source == sent.request.source);
-  CHECK(read->request.file == "scale.cu");
-  CHECK(read->request.first_line == 17);
-  CHECK(read->request.options == sent.request.options);
-  CHECK(read->request.kind == OutputKind::ptx);
-  CHECK(read->request.with_ptx);
-  CHECK(read->request.architecture == "sm_90");
-  CHECK(read->target == "compute_90");
+  auto read = must(decode_compile(bytes));
+  CHECK(read.request.name == "scale");
+  CHECK(read.request.source == sent.request.source);
+  CHECK(read.request.file == "scale.cu");
+  CHECK(read.request.first_line == 17);
+  CHECK(read.request.options == sent.request.options);
+  CHECK(read.request.kind == OutputKind::ptx);
+  CHECK(read.request.with_ptx);
+  CHECK(read.request.architecture == "sm_90");
+  CHECK(read.target == "compute_90");
   for (size_t size = 0; size < bytes.size(); ++size)
     CHECK_FALSE(decode_compile(std::string_view(bytes).substr(0, size)).ok());
   CHECK_FALSE(decode_compile(bytes + '\0').ok());
@@ -208,13 +209,11 @@ TEST_CASE("a batch compiles in other processes and opens no compiler in this one
   requests.push_back(requests[3]);
   requests[6].kind = OutputKind::cubin;
   requests[6].with_ptx = true;
-  auto compiled = compiler.compile_all(requests, two_threads());
-  REQUIRE(compiled.ok());
-  CHECK((*compiled)[6].ptx == (*compiled)[3].bytes);
+  auto compiled = must(compiler.compile_all(requests, two_threads()));
+  CHECK(compiled[6].ptx == compiled[3].bytes);
   for (int i = 0; i < 6; ++i) {
-    CHECK_FALSE((*compiled)[i].from_cache);
-    CHECK((*compiled)[i].bytes.find(".entry kernel_" + std::to_string(i) + "(") !=
-          std::string::npos);
+    CHECK_FALSE(compiled[i].from_cache);
+    CHECK(compiled[i].bytes.find(".entry kernel_" + std::to_string(i) + "(") != std::string::npos);
   }
   CHECK_FALSE(compiler.report().opened);
   CHECK(compiler.report().major >= 12);
@@ -222,12 +221,11 @@ TEST_CASE("a batch compiles in other processes and opens no compiler in this one
 
   // What they made is in the cache, as this process would have made it.
   Compiler second(configuration(folder.path, "off"));
-  auto again = second.compile_all(kernels(6), two_threads());
-  REQUIRE(again.ok());
-  CHECK((*again)[3].from_cache);
+  auto again = must(second.compile_all(kernels(6), two_threads()));
+  CHECK(again[3].from_cache);
   CHECK_FALSE(second.report().opened);
   Compiler here(configuration("", "off"));
-  CHECK(here.compile(kernels(6)[3])->bytes == (*compiled)[3].bytes);
+  CHECK(here.compile(kernels(6)[3])->bytes == compiled[3].bytes);
 }
 
 TEST_CASE("an error is the same from another process") {
@@ -348,12 +346,11 @@ TEST_CASE("a process that crashes, ends or answers nonsense costs only the kerne
     if (p.ok)
       done.push_back(p.request->name);
   };
-  auto compiled = compiler.compile_all(requests, options);
-  REQUIRE_FALSE(compiled.ok());
-  INFO(compiled.status().to_string());
-  CHECK(compiled.status().code() == Code::compile_error);
-  CHECK(compiled.status().message().find("kernel '" + name + "'") != std::string::npos);
-  CHECK(compiled.status().message().find(reason) != std::string::npos);
+  const Status compiled = refused(compiler.compile_all(requests, options));
+  INFO(compiled.to_string());
+  CHECK(compiled.code() == Code::compile_error);
+  CHECK(compiled.message().find("kernel '" + name + "'") != std::string::npos);
+  CHECK(compiled.message().find(reason) != std::string::npos);
   CHECK(std::set(done.begin(), done.end()).size() == 5);
   CHECK(running(folder.path).empty());
 }
@@ -384,9 +381,8 @@ TEST_CASE("a program that cannot serve is told once, and this process compiles",
   CompilerConfig config = configuration("", worker);
   config.worker_opening_ms = opening_ms;
   Compiler compiler(config, messages.logger());
-  auto compiled = compiler.compile_all(kernels(4), two_threads());
-  REQUIRE(compiled.ok());
-  CHECK((*compiled)[2].bytes.find(".entry kernel_2(") != std::string::npos);
+  auto compiled = must(compiler.compile_all(kernels(4), two_threads()));
+  CHECK(compiled[2].bytes.find(".entry kernel_2(") != std::string::npos);
   CHECK(compiler.report().opened);
   CHECK(compiler.report().worker.empty());
   REQUIRE(compiler.compile_all(kernels(5), two_threads()).ok());
@@ -429,8 +425,7 @@ TEST_CASE("cancelling kills what compiles and waits for nothing") {
   options.cancel = &cancel;
   options.progress = [&](const CompileProgress &p) { cancel = cancel || p.done == 2; };
   Compiler compiler(configuration("", false_worker(folder.path)));
-  auto compiled = compiler.compile_all(requests, options);
-  REQUIRE_FALSE(compiled.ok());
-  CHECK(compiled.status().code() == Code::cancelled);
+  const Status compiled = refused(compiler.compile_all(requests, options));
+  CHECK(compiled.code() == Code::cancelled);
   CHECK(running(folder.path).empty());
 }
