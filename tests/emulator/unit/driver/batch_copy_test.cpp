@@ -50,8 +50,7 @@ CUresult add(CUgraph graph, CUgraphNodeParams params, CUgraphNode *node) {
 }
 
 Fields read(CUgraphNode node) {
-  CUgraphNodeParams params{};
-  OK(CU(cuGraphNodeGetParams)(node, &params));
+  CUgraphNodeParams params = ASKED(cuGraphNodeGetParams, node);
   REQUIRE(params.type == kBatch);
   Fields fields;
   std::memcpy(&fields, params.reserved1, sizeof fields);
@@ -78,8 +77,7 @@ TEST_CASE("A node copies a batch, whatever its order, and what it leads to stays
     Builder built;
     CUgraphNode node = nullptr;
     OK(add(built.graph, batch.params(), &node));
-    CUgraphNodeType type{};
-    OK(CU(cuGraphNodeGetType)(node, &type));
+    CUgraphNodeType type = ASKED(cuGraphNodeGetType, node);
     CHECK(type == kBatch);
     Fields got = read(node);
     CHECK(Words(got.sizes, got.sizes + got.count) == Words{8, 4, 0, 8});
@@ -90,7 +88,7 @@ TEST_CASE("A node copies a batch, whatever its order, and what it leads to stays
     CHECK(got.attrs_idxs[1] == 2);
     CHECK(got.ctx == session.context);
 
-    CUgraph clone = MADE(cuGraphClone, built.graph);
+    Graph clone(MADE(cuGraphClone, built.graph));
     CUgraphExec exec = built.instantiate(), of_clone = nullptr;
     OK(CU(cuGraphLaunch)(exec, nullptr));
     CHECK(download<uint32_t>(to, 6) == Words{3, 4, 0, 1, 0, 0});
@@ -101,16 +99,14 @@ TEST_CASE("A node copies a batch, whatever its order, and what it leads to stays
     CHECK(download<uint32_t>(to, 6) == Words{3, 4, 0, 1, 0, 0});
 
     // Disabled it does nothing.
-    unsigned enabled = 1;
     OK(CU(cuGraphNodeSetEnabled)(exec, node, 0));
-    OK(CU(cuGraphNodeGetEnabled)(exec, node, &enabled));
+    unsigned enabled = ASKED(cuGraphNodeGetEnabled, exec, node);
     CHECK(enabled == 0);
     OK(CU(cuMemsetD32_v2)(to, 0, 6));
     OK(CU(cuGraphLaunch)(exec, nullptr));
     CHECK(download<uint32_t>(to, 6) == Words(6));
     OK(CU(cuGraphExecDestroy)(of_clone));
     OK(CU(cuGraphExecDestroy)(exec));
-    OK(CU(cuGraphDestroy)(clone));
   }
 }
 
@@ -147,9 +143,8 @@ TEST_CASE("Of an instance's batch operands can be changed, and nothing else") {
   CHECK(set(elsewhere) == CUDA_ERROR_INVALID_VALUE);
   OK(CU(cuCtxDestroy_v2)(apart));
 
-  CUgraphExecUpdateResultInfo info{};
   OK(add(other.graph, batch.params(), &wanted));
-  OK(CU(cuGraphExecUpdate_v2)(exec, other.graph, &info));
+  CUgraphExecUpdateResultInfo info = ASKED(cuGraphExecUpdate_v2, exec, other.graph);
   OK(CU(cuGraphLaunch)(exec, nullptr));
   CHECK(download<uint32_t>(to, 4) == Words{1, 2, 0, 1});
   // The graph's own node takes any change.

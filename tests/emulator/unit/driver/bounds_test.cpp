@@ -4,11 +4,7 @@
 
 namespace {
 
-constexpr char kBoundsPtx[] = R"(
-.version 7.0
-.target sm_75
-.address_size 64
-
+constexpr char kBoundsPtx[] = PTX_HEAD R"(
 .visible .entry load(.param .u64 p)
 {
   .reg .b32 %r;

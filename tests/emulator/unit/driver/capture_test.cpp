@@ -17,8 +17,7 @@ struct Capturing : Session {
     CHECK(CU(cuStreamDestroy_v2)(b) == CUDA_SUCCESS);
   }
   CUstreamCaptureStatus status(CUstream stream) {
-    CUstreamCaptureStatus s{};
-    OK(CU(cuStreamIsCapturing)(stream, &s));
+    CUstreamCaptureStatus s = ASKED(cuStreamIsCapturing, stream);
     return s;
   }
   // The capture ends with this error and no graph.
@@ -49,19 +48,15 @@ TEST_CASE("Captured work is recorded, not run, across streams that join") {
   OK(CU(cuEventRecord)(s.event, s.b));
   OK(CU(cuStreamWaitEvent)(s.a, s.event, 0));
   OK(CU(cuMemcpyDtoDAsync_v2)(s.cell + 16, s.cell, 12, s.a));
-  CUgraph graph = nullptr;
-  OK(CU(cuStreamEndCapture)(s.a, &graph));
+  Graph graph(ASKED(cuStreamEndCapture, s.a));
   CHECK(statistics().memsets == 0);
-  size_t nodes = 0, edges = 0;
-  OK(CU(cuGraphGetNodes)(graph, nullptr, &nodes));
-  OK(CU(cuGraphGetEdges_v2)(graph, nullptr, nullptr, nullptr, &edges));
+  size_t nodes = ASKED(cuGraphGetNodes, graph, nullptr);
+  size_t edges = ASKED(cuGraphGetEdges_v2, graph, nullptr, nullptr, nullptr);
   CHECK(nodes == 4);
   CHECK(edges == 4); // a diamond
   Exec exec(graph);
-  OK(CU(cuGraphLaunch)(exec, s.a));
-  OK(CU(cuStreamSynchronize)(s.a));
+  launch_graph(exec, s.a);
   CHECK(download<uint32_t>(s.cell + 16, 3) == std::vector<uint32_t>{1, 2, 3});
-  OK(CU(cuGraphDestroy)(graph));
 }
 
 TEST_CASE(
@@ -81,12 +76,9 @@ TEST_CASE(
   CHECK(s.status(s.a) == CU_STREAM_CAPTURE_STATUS_ACTIVE);
   if (!joins)
     return s.end_fails(CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
-  CUgraph graph = nullptr;
-  OK(CU(cuStreamEndCapture)(s.a, &graph));
-  size_t nodes = 0;
-  OK(CU(cuGraphGetNodes)(graph, nullptr, &nodes));
+  Graph graph(ASKED(cuStreamEndCapture, s.a));
+  size_t nodes = ASKED(cuGraphGetNodes, graph, nullptr);
   CHECK(nodes == 2);
-  OK(CU(cuGraphDestroy)(graph));
 }
 
 TEST_CASE("Kernels are captured with their arguments") {
@@ -98,13 +90,10 @@ TEST_CASE("Kernels are captured with their arguments") {
   uint32_t factor = 2, term = 1;
   launch_kernel(affine, 1, 1, stream, cell, factor, term);
   factor = 100;
-  CUgraph graph = nullptr;
-  OK(CU(cuStreamEndCapture)(stream, &graph));
+  Graph graph(ASKED(cuStreamEndCapture, stream));
   Exec exec(graph);
-  OK(CU(cuGraphLaunch)(exec, stream));
-  OK(CU(cuStreamSynchronize)(stream));
+  launch_graph(exec, stream);
   CHECK(download<uint32_t>(cell, 1)[0] == 7);
-  OK(CU(cuGraphDestroy)(graph));
 }
 
 TEST_CASE("Work that was not joined, or is another capture's, is an error") {
@@ -189,11 +178,7 @@ struct Concerned : Capturing {
     }).join();
     return seen;
   }
-  void end_holds() {
-    CUgraph graph = nullptr;
-    OK(CU(cuStreamEndCapture)(a, &graph));
-    OK(CU(cuGraphDestroy)(graph));
-  }
+  void end_holds() { Graph graph(ASKED(cuStreamEndCapture, a)); }
 
   CUmemPoolProps pool_of{};
   CUmodule module = nullptr;
@@ -349,8 +334,7 @@ TEST_CASE("Memory from outside a capture is not freed in it") {
     CUdeviceptr pooled = MADE(cuMemAllocAsync, 64, s.b);
     CHECK(CU(cuMemFreeAsync)(pooled, s.a) == CUDA_ERROR_INVALID_VALUE);
     CHECK(CU(cuMemFreeAsync)(s.cell, s.a) == CUDA_ERROR_INVALID_VALUE);
-    CUgraph graph = nullptr;
-    OK(CU(cuStreamEndCapture)(s.a, &graph));
+    CUgraph graph = ASKED(cuStreamEndCapture, s.a);
     OK(CU(cuGraphDestroy)(graph));
     OK(CU(cuMemFreeAsync)(pooled, s.b));
   }
@@ -372,8 +356,7 @@ TEST_CASE("A graph is not launched in a captured stream, whose capture ends") {
     CHECK(captured == nullptr);
   }
   CHECK(download<uint32_t>(cell, 1) == std::vector<uint32_t>{3});
-  OK(CU(cuGraphLaunch)(exec, stream));
-  OK(CU(cuStreamSynchronize)(stream));
+  launch_graph(exec, stream);
   CHECK(download<uint32_t>(cell, 1) == std::vector<uint32_t>{8});
 }
 
@@ -398,19 +381,16 @@ TEST_CASE("Capture information names the graph and where the stream stands in it
   OK(CU(cuMemsetD32Async)(s.cell, 1, 1, s.a));
   CUstreamCaptureStatus status{};
   cuuint64_t id = 0;
-  CUgraph graph = nullptr, ended = nullptr;
+  CUgraph graph = nullptr;
   const CUgraphNode *nodes = nullptr;
-  size_t count = 0;
-  OK(CU(cuStreamGetCaptureInfo_v2)(s.a, &status, &id, &graph, &nodes, &count));
+  size_t count = ASKED(cuStreamGetCaptureInfo_v2, s.a, &status, &id, &graph, &nodes);
   CHECK(status == CU_STREAM_CAPTURE_STATUS_ACTIVE);
   CHECK(id != 0);
   REQUIRE(count == 1);
-  CUgraphNodeType type{};
-  OK(CU(cuGraphNodeGetType)(nodes[0], &type));
+  CUgraphNodeType type = ASKED(cuGraphNodeGetType, nodes[0]);
   CHECK(type == CU_GRAPH_NODE_TYPE_MEMSET);
-  OK(CU(cuStreamEndCapture)(s.a, &ended));
+  Graph ended(ASKED(cuStreamEndCapture, s.a));
   CHECK(ended == graph);
-  OK(CU(cuGraphDestroy)(ended));
 }
 
 TEST_CASE("A capture whose stream or context goes takes its graph with it") {
@@ -437,8 +417,7 @@ TEST_CASE("A capture whose stream or context goes takes its graph with it") {
       CUstreamCaptureStatus status{};
       cuuint64_t id = 0;
       const CUgraphNode *nodes = nullptr;
-      size_t count = 0;
-      OK(CU(cuStreamGetCaptureInfo_v2)(stream, &status, &id, &graph, &nodes, &count));
+      ASKED(cuStreamGetCaptureInfo_v2, stream, &status, &id, &graph, &nodes);
       OK(CU(cuUserObjectCreate)(
           &object, &destroyed, [](void *n) { ++*static_cast<std::atomic<int> *>(n); }, 1,
           CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
@@ -458,8 +437,7 @@ TEST_CASE("Data of edges parallels the dependencies of a capture, and is not ask
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   const CUgraphNode *nodes = nullptr;
   const CUgraphEdgeData *edges = nullptr;
-  size_t count = 9;
-  OK(CU(cuStreamGetCaptureInfo_v3)(stream, &status, nullptr, &graph, &nodes, &edges, &count));
+  size_t count = ASKED(cuStreamGetCaptureInfo_v3, stream, &status, nullptr, &graph, &nodes, &edges);
   CHECK(count == 0);
   CUgraphNode two[2] = {};
   for (CUgraphNode &node : two)

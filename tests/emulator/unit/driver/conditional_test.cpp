@@ -63,12 +63,6 @@ struct Kernels {
   }
 };
 
-uint32_t launch_and_read(CUgraphExec exec, CUdeviceptr cell) {
-  OK(CU(cuGraphLaunch)(exec, nullptr));
-  OK(CU(cuStreamSynchronize)(nullptr));
-  return download<uint32_t>(cell, 1)[0];
-}
-
 CUgraphInstantiateResult instantiate_result(CUgraph graph, CUresult expected,
                                             CUgraphNode *node = nullptr) {
   CUgraphExec exec = nullptr;
@@ -102,8 +96,7 @@ TEST_CASE("An IF node runs its first body when the condition is not zero, else i
   CUDA_KERNEL_NODE_PARAMS_v2 p = one_thread(kernel(kernels.module, "set_condition"), params);
   OK(CU(cuGraphExecKernelNodeSetParams_v2)(exec, set, &p));
   CHECK(launch_and_read(exec, cell) == 15); // 11 + 3 + 1
-  CUgraphNodeType type{};
-  OK(CU(cuGraphNodeGetType)(node.node, &type));
+  CUgraphNodeType type = ASKED(cuGraphNodeGetType, node.node);
   CHECK(type == CU_GRAPH_NODE_TYPE_CONDITIONAL);
 }
 
@@ -316,10 +309,9 @@ TEST_CASE("What a body may not hold is named when the graph is instantiated") {
     OK(CU(cuGraphAddEventRecordNode)(&illegal, inner.bodies[0], nullptr, 0, event));
   }
   SECTION("a host node in a child graph in a body") {
-    CUgraph embedded = nullptr;
     CUgraphNode node = MADE(cuGraphAddHostNode, child.graph, nullptr, 0, &host);
     OK(CU(cuGraphAddChildGraphNode)(&node, inner.bodies[0], nullptr, 0, child.graph));
-    OK(CU(cuGraphChildGraphNodeGetGraph)(node, &embedded));
+    CUgraph embedded = ASKED(cuGraphChildGraphNodeGetGraph, node);
     size_t count = 1;
     OK(CU(cuGraphGetNodes)(embedded, &illegal, &count));
   }

@@ -61,14 +61,13 @@ TEST_CASE("A handle's entry is given out again, the handle is not") {
 TEST_CASE("An injected fault makes exactly the nth call fail, without performing it") {
   Session session;
   OK(CU(cuEmuSetFaultInjection)(2, CUDA_ERROR_OUT_OF_MEMORY));
-  CUdeviceptr address = MADE(cuMemAlloc_v2, 16);
+  Memory address(MADE(cuMemAlloc_v2, 16));
   CUdeviceptr second = 7;
   CHECK(CU(cuMemAlloc_v2)(&second, 16) == CUDA_ERROR_OUT_OF_MEMORY);
   CHECK(second == 7);
   CHECK(statistics().allocations == 1);
   OK(CU(cuMemAlloc_v2)(&second, 16));
   OK(CU(cuMemFree_v2)(second));
-  OK(CU(cuMemFree_v2)(address));
 }
 
 TEST_CASE("A fault can be injected by the environment") {

@@ -6,11 +6,7 @@ namespace {
 // What grid.sync() becomes, with a thread a block: the workspace's second word counts arrivals, the
 // first block adds what turns its highest bit. Between two of them each block writes cells[block]
 // and reads the next one's.
-constexpr char kCooperativePtx[] = R"(
-.version 7.0
-.target sm_75
-.address_size 64
-
+constexpr char kCooperativePtx[] = PTX_HEAD R"(
 .visible .entry rotate(.param .u64 cells, .param .u64 out)
 {
   .reg .pred %p<3>;
@@ -73,11 +69,7 @@ namespace {
 // The same by the device runtime's functions, in blocks of several threads: each thread has a cell,
 // and reads that of the thread a block further on. Behind these out has the error that the barrier
 // answered each thread.
-constexpr char kCallerPtx[] = R"(
-.version 7.0
-.target sm_75
-.address_size 64
-
+constexpr char kCallerPtx[] = PTX_HEAD R"(
 .extern .func (.param .b64 handle) cudaCGGetIntrinsicHandle(.param .b32 scope);
 .extern .func (.param .b32 error) cudaCGSynchronize(.param .b64 handle, .param .b32 flags);
 
@@ -132,8 +124,7 @@ CUmodule with_device_runtime() {
                    "ELF",
        other[] = "!<arch>\nother.o/ 0 0 0 644 4 `\n\x7f"
                  "ELF";
-  CUlinkState state = nullptr;
-  OK(CU(cuLinkCreate_v2)(0, nullptr, nullptr, &state));
+  CUlinkState state = ASKED(cuLinkCreate_v2, 0, nullptr, nullptr);
   OK(CU(cuLinkAddData_v2)(state, CU_JIT_INPUT_PTX, const_cast<char *>(kCallerPtx),
                           sizeof kCallerPtx, "caller.ptx", 0, nullptr, nullptr));
   CHECK(CU(cuLinkAddData_v2)(state, CU_JIT_INPUT_LIBRARY, other, sizeof other, "libother.a", 0,

@@ -69,8 +69,7 @@ struct Profiler {
 };
 
 unsigned long long tools_id(CUgraphNode node) {
-  unsigned long long id = 0;
-  OK(CU(cuGraphNodeGetToolsId)(node, &id));
+  unsigned long long id = ASKED(cuGraphNodeGetToolsId, node);
   return id;
 }
 
@@ -79,7 +78,7 @@ unsigned long long tools_id(CUgraphNode node) {
 TEST_CASE("CUPTI tells of a graph's kernels, fills and copies, in the order of its edges") {
   FreshDriver driver{"CUGRT_EMU_DRIVER_VERSION=13.4"};
   Session session;
-  CUdeviceptr cell = upload(std::vector<uint32_t>{1});
+  Memory cell(upload(std::vector<uint32_t>{1}));
   Profiler profiler;
   Builder graph;
   uint32_t result = 0;
@@ -96,8 +95,7 @@ TEST_CASE("CUPTI tells of a graph's kernels, fills and copies, in the order of i
   const CUpti_ActivityKind kinds[] = {CUPTI_ACTIVITY_KIND_MEMSET,
                                       CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
                                       CUPTI_ACTIVITY_KIND_MEMCPY};
-  unsigned instance = 0;
-  OK(CU(cuGraphExecGetId)(exec, &instance));
+  unsigned instance = ASKED(cuGraphExecGetId, exec);
   REQUIRE(Profiler::records.size() == 6);
   for (size_t i = 0; i < 6; ++i) {
     const Record &record = Profiler::records[i];
@@ -111,26 +109,23 @@ TEST_CASE("CUPTI tells of a graph's kernels, fills and copies, in the order of i
     CHECK((i == 0 || Profiler::records[i - 1].end <= record.begin));
   }
   CHECK(Profiler::records[0].launch != Profiler::records[3].launch);
-  OK(CU(cuMemFree_v2)(cell));
 }
 
 TEST_CASE("A whole update makes an instance's nodes those of the other graph, for CUPTI too") {
   FreshDriver driver{"CUGRT_EMU_DRIVER_VERSION=13.4"};
   Session session;
-  CUdeviceptr cell = upload(std::vector<uint32_t>{1});
+  Memory cell(upload(std::vector<uint32_t>{1}));
   Profiler profiler;
   Builder before, after;
   before.affine(cell, 2, 0);
   CUgraphNode node = after.affine(cell, 3, 0);
   Exec exec(before.graph);
-  CUgraphExecUpdateResultInfo info{};
-  OK(CU(cuGraphExecUpdate_v2)(exec, after.graph, &info));
+  ASKED(cuGraphExecUpdate_v2, exec, after.graph);
   OK(CU(cuGraphLaunch)(exec, nullptr));
   OK(CU(cuCtxSynchronize)());
   REQUIRE(cupti("cuptiActivityFlushAll", 0u) == CUPTI_SUCCESS);
   REQUIRE(Profiler::records.size() == 1);
   CHECK(Profiler::records[0].source == tools_id(node));
-  OK(CU(cuMemFree_v2)(cell));
 }
 
 TEST_CASE(
@@ -141,7 +136,7 @@ TEST_CASE(
   CHECK(version < 13000);
   Session session;
   Profiler profiler;
-  CUdeviceptr cell = upload(std::vector<uint32_t>{1});
+  Memory cell(upload(std::vector<uint32_t>{1}));
   OK(CU(cuMemsetD32_v2)(cell, 3, 1)); // in a stream: of no graph
   Builder graph;
   graph.fill(cell, 5);
@@ -154,14 +149,13 @@ TEST_CASE(
   CHECK(Profiler::records.back().source == 0);
   for (size_t i = 0; i + 1 < Profiler::records.size(); ++i)
     CHECK((Profiler::records[i].node == 0 && Profiler::records[i].launch == 0));
-  OK(CU(cuMemFree_v2)(cell));
 }
 
 TEST_CASE("CUPTI's buffers are filled as far as they go, one after the other") {
   Session session;
   const size_t most = GENERATE(size_t(0), size_t(2));
   // Without a limit of its own a buffer of 250 bytes holds two fills of 104.
-  CUdeviceptr cell = upload(std::vector<uint32_t>{1});
+  Memory cell(upload(std::vector<uint32_t>{1}));
   Profiler profiler(250, most);
   Builder graph;
   CUgraphNode last = graph.fill(cell, 0);
@@ -173,7 +167,6 @@ TEST_CASE("CUPTI's buffers are filled as far as they go, one after the other") {
   REQUIRE(cupti("cuptiActivityFlushAll", 0u) == CUPTI_SUCCESS);
   CHECK(Profiler::records.size() == 5);
   CHECK(Profiler::buffers == 3);
-  OK(CU(cuMemFree_v2)(cell));
 }
 
 TEST_CASE("CUPTI refuses what it cannot take, and says when a buffer is missing") {
@@ -186,10 +179,9 @@ TEST_CASE("CUPTI refuses what it cannot take, and says when a buffer is missing"
   CHECK(cupti("cuptiGetResultString", CUPTI_ERROR_INVALID_KIND, &text) == CUPTI_SUCCESS);
   CHECK(std::string(text) == "CUPTI_ERROR_INVALID_KIND");
   CHECK(cupti("cuptiGetResultString", CUptiResult(998), &text) == CUPTI_ERROR_INVALID_PARAMETER);
-  CUdeviceptr cell = upload(std::vector<uint32_t>{1});
+  Memory cell(upload(std::vector<uint32_t>{1}));
   Profiler profiler(0);
   OK(CU(cuMemsetD32_v2)(cell, 3, 1));
   OK(CU(cuCtxSynchronize)());
   CHECK(cupti("cuptiActivityFlushAll", 0u) == CUPTI_ERROR_MAX_LIMIT_REACHED);
-  OK(CU(cuMemFree_v2)(cell));
 }

@@ -7,11 +7,7 @@
 
 namespace {
 
-constexpr char kDrawnOrderPtx[] = R"(
-.version 7.0
-.target sm_75
-.address_size 64
-
+constexpr char kDrawnOrderPtx[] = PTX_HEAD R"(
 // b[i] = a[i], a thread an element
 .visible .entry copy(.param .u64 a, .param .u64 b)
 {
@@ -274,8 +270,7 @@ TEST_CASE("A missing edge shows under some seed, and an edge under none") {
       CUgraphNode first = graph.affine(cell, 3, 0);
       edge ? graph.affine(cell, 1, 1, {first}) : graph.affine(cell, 1, 1);
       Exec exec(graph.graph);
-      OK(CU(cuGraphLaunch)(exec, drawn.a));
-      OK(CU(cuStreamSynchronize)(drawn.a));
+      launch_graph(exec, drawn.a);
       (edge ? ordered : unordered).insert(download<uint32_t>(cell, 1)[0]);
     }
   }
@@ -330,8 +325,7 @@ TEST_CASE("Nodes of a graph that nothing orders may run between each other's blo
       CUgraphNode node = drawn.add(graph, "copy", 64, params);
       drawn.add(graph, "copy", 64, params2, edge ? Builder::Nodes{node} : Builder::Nodes{});
       CUgraphExec exec = graph.instantiate();
-      OK(CU(cuGraphLaunch)(exec, drawn.a));
-      OK(CU(cuStreamSynchronize)(drawn.a));
+      launch_graph(exec, drawn.a);
       OK(CU(cuGraphExecDestroy)(exec));
       auto seen = download<uint32_t>(third, 64);
       uint32_t sum = std::accumulate(seen.begin(), seen.end(), 0u);

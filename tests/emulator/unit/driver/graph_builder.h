@@ -78,6 +78,16 @@ struct Builder {
   CUfunction function = nullptr;
 };
 
+inline void launch_graph(CUgraphExec exec, CUstream stream) {
+  OK(CU(cuGraphLaunch)(exec, stream));
+  OK(CU(cuStreamSynchronize)(stream));
+}
+
+inline uint32_t launch_and_read(CUgraphExec exec, CUdeviceptr cell) {
+  launch_graph(exec, nullptr);
+  return download<uint32_t>(cell, 1)[0];
+}
+
 /// The data of an edge from a kernel's programmatic event.
 inline CUgraphEdgeData programmatic(unsigned char port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC) {
   CUgraphEdgeData data{};

@@ -13,8 +13,7 @@ TEST_CASE("A graph runs its nodes in the order of its edges") {
   graph.copy(&host, cell, {second});
   CUgraphExec exec = graph.instantiate();
   for (int i = 0; i < 3; ++i)
-    OK(CU(cuGraphLaunch)(exec, nullptr));
-  OK(CU(cuStreamSynchronize)(nullptr));
+    launch_graph(exec, nullptr);
   CHECK(host == 32);
   CHECK(statistics().graph_launches == 3);
   OK(CU(cuGraphExecDestroy)(exec));
@@ -34,15 +33,12 @@ TEST_CASE("Arguments are copied when a node is added, and instances keep their o
   Exec exec(graph.graph);
   factor = 100;
   OK(CU(cuGraphKernelNodeSetParams_v2)(node, &p)); // the graph, not the instance
-  OK(CU(cuGraphLaunch)(exec, nullptr));
-  CHECK(download<uint32_t>(cell, 1)[0] == 11);
-  CUDA_KERNEL_NODE_PARAMS_v2 got{};
-  OK(CU(cuGraphKernelNodeGetParams_v2)(node, &got));
+  CHECK(launch_and_read(exec, cell) == 11);
+  CUDA_KERNEL_NODE_PARAMS_v2 got = ASKED(cuGraphKernelNodeGetParams_v2, node);
   CHECK(*static_cast<uint32_t *>(got.kernelParams[1]) == 100);
   CHECK(got.func == p.func);
   OK(CU(cuGraphExecKernelNodeSetParams_v2)(exec, node, &p));
-  OK(CU(cuGraphLaunch)(exec, nullptr));
-  CHECK(download<uint32_t>(cell, 1)[0] == 1101);
+  CHECK(launch_and_read(exec, cell) == 1101);
   // Setters need the source node.
   OK(CU(cuGraphDestroyNode)(node));
   CHECK(CU(cuGraphExecKernelNodeSetParams_v2)(exec, node, &p) == CUDA_ERROR_INVALID_VALUE);
@@ -81,8 +77,7 @@ TEST_CASE("Independent nodes run in an order that the seed decides") {
       MADE(cuGraphAddHostNode, graph.graph, nullptr, 0, &host);
     }
     CUgraphExec exec = graph.instantiate();
-    OK(CU(cuGraphLaunch)(exec, nullptr));
-    OK(CU(cuStreamSynchronize)(nullptr));
+    launch_graph(exec, nullptr);
     OK(CU(cuGraphExecDestroy)(exec));
     return ran;
   };
@@ -102,8 +97,7 @@ TEST_CASE("Edges are checked, listed and removed") {
   CUgraphNode from[] = {a, a}, to[] = {c, b}; // the second exists: neither is added
   CHECK(CU(cuGraphAddDependencies_v2)(graph.graph, from, to, nullptr, 2) ==
         CUDA_ERROR_INVALID_VALUE);
-  size_t count = 0;
-  OK(CU(cuGraphGetEdges_v2)(graph.graph, nullptr, nullptr, nullptr, &count));
+  size_t count = ASKED(cuGraphGetEdges_v2, graph.graph, nullptr, nullptr, nullptr);
   CHECK(count == 1);
   OK(CU(cuGraphAddDependencies_v2)(graph.graph, &a, &c, nullptr, 1));
   CUgraphNode ahead[4];
@@ -157,8 +151,7 @@ TEST_CASE("Kernel nodes are checked as launches are") {
   OK(CU(cuGraphAddKernelNode_v2)(&node, graph.graph, nullptr, 0, &p));
   CUDA_MEMSET_NODE_PARAMS fill{};
   CHECK(CU(cuGraphMemsetNodeGetParams)(node, &fill) == CUDA_ERROR_INVALID_VALUE); // another type
-  CUgraphNodeType type{};
-  OK(CU(cuGraphNodeGetType)(node, &type));
+  CUgraphNodeType type = ASKED(cuGraphNodeGetType, node);
   CHECK(type == CU_GRAPH_NODE_TYPE_KERNEL);
 }
 
@@ -175,13 +168,11 @@ TEST_CASE("A kernel node may have a grid of 0 until it is launched") {
   CHECK(CU(cuGraphLaunch)(exec, nullptr) == CUDA_ERROR_INVALID_VALUE);
   CHECK(CU(cuGraphExecKernelNodeSetParams_v2)(exec, node, &p) == CUDA_ERROR_INVALID_VALUE);
   OK(CU(cuGraphNodeSetEnabled)(exec, node, 0));
-  OK(CU(cuGraphLaunch)(exec, nullptr));
-  CHECK(download<uint32_t>(cell, 1)[0] == 1);
+  CHECK(launch_and_read(exec, cell) == 1);
   OK(CU(cuGraphNodeSetEnabled)(exec, node, 1));
   p.gridDimX = 1;
   OK(CU(cuGraphExecKernelNodeSetParams_v2)(exec, node, &p));
-  OK(CU(cuGraphLaunch)(exec, nullptr));
-  CHECK(download<uint32_t>(cell, 1)[0] == 2);
+  CHECK(launch_and_read(exec, cell) == 2);
 }
 
 TEST_CASE("The generic form adds every type that is emulated and refuses the others") {
@@ -199,8 +190,7 @@ TEST_CASE("The generic form adds every type that is emulated and refuses the oth
   Exec exec(graph.graph);
   params.memset.value = 10;
   OK(CU(cuGraphExecNodeSetParams)(exec, node, &params));
-  OK(CU(cuGraphLaunch)(exec, nullptr));
-  CHECK(download<uint32_t>(cell, 1)[0] == 10);
+  CHECK(launch_and_read(exec, cell) == 10);
   params = {};
   params.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
   CHECK(CU(cuGraphAddNode_v2)(&node, graph.graph, nullptr, nullptr, 0, &params) ==
@@ -217,10 +207,8 @@ TEST_CASE("A child graph is cloned into its node, and runs between the node's ne
   OK(CU(cuGraphAddChildGraphNode)(&node, parent.graph, &before, 1, child.graph));
   parent.affine(cell, 10, 0, {node});
   Exec exec(parent.graph);
-  OK(CU(cuGraphLaunch)(exec, nullptr));
-  CHECK(download<uint32_t>(cell, 1)[0] == ((1 + 1) * 3 + 4) * 10);
-  CUgraph embedded = nullptr;
-  OK(CU(cuGraphChildGraphNodeGetGraph)(node, &embedded));
+  CHECK(launch_and_read(exec, cell) == ((1 + 1) * 3 + 4) * 10);
+  CUgraph embedded = ASKED(cuGraphChildGraphNodeGetGraph, node);
   CHECK(embedded != child.graph);
   CHECK(CU(cuGraphDestroy)(embedded) == CUDA_ERROR_INVALID_VALUE);
 }
@@ -235,8 +223,7 @@ TEST_CASE("Clones are independent and their nodes can be found") {
   CHECK(found != b);
   CHECK(CU(cuGraphNodeFindInClone)(&found, later, clone) == CUDA_ERROR_INVALID_VALUE);
   OK(CU(cuGraphDestroyNode)(b));
-  size_t count = 0;
-  OK(CU(cuGraphGetNodes)(clone, nullptr, &count));
+  size_t count = ASKED(cuGraphGetNodes, clone, nullptr);
   CHECK(count == 2);
   OK(CU(cuGraphGetEdges_v2)(clone, nullptr, nullptr, nullptr, &count));
   CHECK(count == 1);
@@ -286,8 +273,7 @@ TEST_CASE("Launching a graph in a stream that is captured, or uploading it there
   graph.empty();
   Exec exec(graph.graph);
   OK(CU(cuGraphUpload)(exec, nullptr));
-  cuuint64_t flags = 99;
-  OK(CU(cuGraphExecGetFlags)(exec, &flags));
+  cuuint64_t flags = ASKED(cuGraphExecGetFlags, exec);
   CHECK(flags == 0);
 }
 
@@ -298,8 +284,7 @@ TEST_CASE("An instance does not tell whether it was uploaded as it was made") {
   CUDA_GRAPH_INSTANTIATE_PARAMS params{};
   params.flags = CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
   CUgraphExec exec = MADE(cuGraphInstantiateWithParams, graph.graph, &params);
-  cuuint64_t flags = 99;
-  OK(CU(cuGraphExecGetFlags)(exec, &flags));
+  cuuint64_t flags = ASKED(cuGraphExecGetFlags, exec);
   CHECK(flags == CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);
   OK(CU(cuGraphExecDestroy)(exec));
 }

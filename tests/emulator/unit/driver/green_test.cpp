@@ -6,11 +6,7 @@
 namespace {
 
 // out[block] = the number of the multiprocessor that it ran on
-constexpr char kWherePtx[] = R"(
-.version 7.0
-.target sm_75
-.address_size 64
-
+constexpr char kWherePtx[] = PTX_HEAD R"(
 .visible .entry where(.param .u64 out)
 {
   .reg .b32 %r<3>;
@@ -114,8 +110,7 @@ std::set<uint32_t> from_to(uint32_t first, uint32_t end) {
 
 void run_and_destroy(CUgraph graph, CUstream stream) {
   Exec exec(graph);
-  OK(CU(cuGraphLaunch)(exec, stream));
-  OK(CU(cuStreamSynchronize)(stream));
+  launch_graph(exec, stream);
 }
 
 } // namespace
@@ -204,11 +199,9 @@ TEST_CASE("Work in a green context's stream has its multiprocessors, and no othe
   where.launch(nullptr);
   CHECK(where.numbers() == from_to(16, 32));
 
-  CUgreenCtx green = nullptr;
-  CUcontext context = nullptr;
-  OK(CU(cuStreamGetGreenCtx)(own, &green));
+  CUgreenCtx green = ASKED(cuStreamGetGreenCtx, own);
   CHECK(green == second.handle);
-  OK(CU(cuStreamGetCtx)(own, &context));
+  CUcontext context = ASKED(cuStreamGetCtx, own);
   CHECK(context == second.context);
   OK(CU(cuStreamGetCtx_v2)(own, &context, &green));
   CHECK(context == session.context);
@@ -244,8 +237,7 @@ TEST_CASE("Kernel nodes have the multiprocessors of the green context that they 
   Builder built;
   CUgraphNodeParams params = where.node(second.context);
   CUgraphNode node = MADE(cuGraphAddNode, built.graph, nullptr, 0, &params);
-  CUDA_KERNEL_NODE_PARAMS_v2 read{};
-  OK(CU(cuGraphKernelNodeGetParams_v2)(node, &read));
+  CUDA_KERNEL_NODE_PARAMS_v2 read = ASKED(cuGraphKernelNodeGetParams_v2, node);
   CHECK(read.ctx == second.context);
   run_and_destroy(built.graph, first.stream); // a launch's stream changes no node
   CHECK(where.numbers() == from_to(24, 48));
@@ -256,17 +248,15 @@ TEST_CASE("Kernel nodes have the multiprocessors of the green context that they 
   OK(CU(cuGraphDestroy)(clone));
 
   // Captured work is of its stream's green context.
-  CUgraph captured = nullptr;
   OK(CU(cuStreamBeginCapture_v2)(first.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
   where.launch(first.stream);
-  OK(CU(cuStreamEndCapture)(first.stream, &captured));
+  Graph captured(ASKED(cuStreamEndCapture, first.stream));
   run_and_destroy(captured, nullptr);
   CHECK(where.numbers() == from_to(0, 24));
 
   // An instance's node keeps it: by the function that capture gave, and under a whole update.
   CUgraphExec exec = built.instantiate();
-  CUgraphExecUpdateResultInfo info{};
-  OK(CU(cuGraphExecUpdate_v2)(exec, built.graph, &info));
+  CUgraphExecUpdateResultInfo info = ASKED(cuGraphExecUpdate_v2, exec, built.graph);
   CHECK(CU(cuGraphExecUpdate_v2)(exec, captured, &info) == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
   CHECK(info.result == CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE);
   params = where.node(first.context);
@@ -281,7 +271,6 @@ TEST_CASE("Kernel nodes have the multiprocessors of the green context that they 
   OK(CU(cuGraphKernelNodeSetParams_v2)(node, &read));
   run_and_destroy(captured, nullptr);
   CHECK(where.numbers() == from_to(0, 24));
-  OK(CU(cuGraphDestroy)(captured));
 }
 
 TEST_CASE("From CUDA 13.4 a function's node may name a green context; before, ctx is ignored") {

@@ -9,11 +9,7 @@ namespace {
 // Thread i of `give` puts malloc(bytes[i]) into blocks[i]; of `give_aligned` with an alignment;
 // `write` stores i into its block, `take` reads it and frees the block. `drop` frees a pointer,
 // `store` and `load` access 4 bytes at one, `use` branches on what it reads there.
-constexpr char kHeapPtx[] = R"(
-.version 7.0
-.target sm_75
-.address_size 64
-
+constexpr char kHeapPtx[] = PTX_HEAD R"(
 .extern .func (.param .b64 block) malloc(.param .b64 bytes);
 .extern .func free(.param .b64 block);
 .extern .func (.param .b64 block) __cuda_syscall_aligned_malloc(.param .b64 bytes, .param .b64 alignment);

@@ -3,11 +3,7 @@
 
 namespace {
 
-constexpr char kTestPtx[] = R"(
-.version 7.0
-.target sm_75
-.address_size 64
-
+constexpr char kTestPtx[] = PTX_HEAD R"(
 .global .align 4 .u32 answer = 42;
 
 // out[i] = a[i] + b[i] for i < n
@@ -54,7 +50,7 @@ DONE:
 }
 )"
 #include "emulator/condition_kernels.inc"
-                            R"(
+                                     R"(
 .visible .entry trap_now()
 {
   trap;

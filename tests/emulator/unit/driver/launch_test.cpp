@@ -120,11 +120,7 @@ TEST_CASE("More shared memory needs opting in, up to the device's limit") {
 TEST_CASE("A function says how much constant memory its module has") {
   Session session;
   CUmodule module = nullptr;
-  OK(CU(cuModuleLoadData)(&module, R"(
-.version 7.0
-.target sm_75
-.address_size 64
-.const .align 4 .u32 few[5];
+  OK(CU(cuModuleLoadData)(&module, PTX_HEAD R"(.const .align 4 .u32 few[5];
 .const .align 8 .f64 one = 0d3FF0000000000000;
 .global .align 4 .u32 other[100];
 .visible .entry k() { ret; }
@@ -262,11 +258,7 @@ TEST_CASE("Occupancy follows from the limits of the device") {
 TEST_CASE("An element of an array is an address, which instructions take without brackets") {
   Session session;
   CUmodule module = nullptr;
-  OK(CU(cuModuleLoadData)(&module, R"(
-.version 7.0
-.target sm_75
-.address_size 64
-.global .align 4 .u32 table[4] = {10, 20, 30, 40};
+  OK(CU(cuModuleLoadData)(&module, PTX_HEAD R"(.global .align 4 .u32 table[4] = {10, 20, 30, 40};
 .visible .entry sum(.param .u64 out)
 {
   .reg .b32 %r<5>;

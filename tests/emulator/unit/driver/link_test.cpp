@@ -8,11 +8,7 @@
 namespace {
 
 // Defines what the kernel below needs; keeps a helper and a table of the same names to itself.
-constexpr char kCallee[] = R"(
-.version 7.0
-.target sm_75
-.address_size 64
-.visible .global .align 4 .u32 weight = 100;
+constexpr char kCallee[] = PTX_HEAD R"(.visible .global .align 4 .u32 weight = 100;
 .global .align 4 .u32 table[2] = {7, 8};
 .func (.param .b32 result) helper(.param .b32 x)
 {
@@ -291,8 +287,7 @@ TEST_CASE("The first forms of the calls link as well") {
   int file = mkstemp(path);
   REQUIRE(file >= 0);
   std::ofstream(path) << kCallee;
-  CUlinkState state = nullptr;
-  OK(CU(cuLinkCreate)(0, nullptr, nullptr, &state));
+  CUlinkState state = ASKED(cuLinkCreate, 0, nullptr, nullptr);
   OK(CU(cuLinkAddFile)(state, CU_JIT_INPUT_PTX, path, 0, nullptr, nullptr));
   OK(CU(cuLinkAddData)(state, CU_JIT_INPUT_PTX, const_cast<char *>(kCaller), sizeof kCaller,
                        nullptr, 0, nullptr, nullptr));
@@ -310,11 +305,7 @@ TEST_CASE("An input may declare a result that the definition in another does not
   Session session;
   Link link;
   // *out = 9 by the callee.
-  OK(link.add(R"(
-.version 7.0
-.target sm_75
-.address_size 64
-.visible .func put(.param .b64 out)
+  OK(link.add(PTX_HEAD R"(.visible .func put(.param .b64 out)
 {
   .reg .b64 %rd;
   ld.param.b64 %rd, [out];
@@ -323,11 +314,7 @@ TEST_CASE("An input may declare a result that the definition in another does not
 }
 )",
               "callee.ptx"));
-  const char *caller = R"(
-.version 7.0
-.target sm_75
-.address_size 64
-.extern .func (.param .b64 result) put(.param .b64 out);
+  const char *caller = PTX_HEAD R"(.extern .func (.param .b64 result) put(.param .b64 out);
 .visible .entry run(.param .u64 out)
 {
   .reg .b64 %rd<3>;

@@ -6,11 +6,7 @@
 
 namespace {
 
-constexpr char kSpin[] = R"(
-.version 7.0
-.target sm_75
-.address_size 64
-// waits for a word that is not 0, and stores it
+constexpr char kSpin[] = PTX_HEAD R"(// waits for a word that is not 0, and stores it
 .visible .entry spin(.param .u64 word, .param .u64 out)
 {
   .reg .pred %p<2>;

@@ -50,14 +50,13 @@ TEST_CASE("Copies go there and back and between allocations") {
 
 TEST_CASE("Fresh memory is poisoned") {
   Session session;
-  CUdeviceptr a = MADE(cuMemAlloc_v2, 4);
+  Memory a(MADE(cuMemAlloc_v2, 4));
   CHECK(download<uint8_t>(a, 4) == std::vector<uint8_t>(4, 0xCB));
-  OK(CU(cuMemFree_v2)(a));
 }
 
 TEST_CASE("Fills write elements of one, two and four bytes") {
   Session session;
-  CUdeviceptr a = upload(std::vector<uint8_t>(16, 0));
+  Memory a(upload(std::vector<uint8_t>(16, 0)));
   OK(CU(cuMemsetD32_v2)(a, 0x01020304, 2));
   OK(CU(cuMemsetD16_v2)(a + 8, 0xA1B2, 2));
   OK(CU(cuMemsetD8_v2)(a + 12, 0x55, 3));
@@ -71,14 +70,13 @@ TEST_CASE("Fills write elements of one, two and four bytes") {
   CHECK(bytes[2] == 2);
   CHECK(bytes[9] == 0xEE);
   CHECK(bytes[10] == 0xB2);
-  OK(CU(cuMemFree_v2)(a));
 }
 
 TEST_CASE("A two-dimensional copy moves a window") {
   Session session;
   std::vector<uint8_t> source(6 * 4);
   std::iota(source.begin(), source.end(), uint8_t(0));
-  CUdeviceptr a = upload(std::vector<uint8_t>(8 * 4, 0));
+  Memory a(upload(std::vector<uint8_t>(8 * 4, 0)));
   CUDA_MEMCPY2D copy{};
   copy.srcMemoryType = CU_MEMORYTYPE_HOST;
   copy.srcHost = source.data();
@@ -97,14 +95,13 @@ TEST_CASE("A two-dimensional copy moves a window") {
         std::vector<uint8_t>{13, 14, 15, 0});
   copy.dstPitch = 2; // rows would overlap
   CHECK(CU(cuMemcpy2D_v2)(&copy) == CUDA_ERROR_INVALID_VALUE);
-  OK(CU(cuMemFree_v2)(a));
 }
 
 TEST_CASE("An asynchronous copy from pageable memory has taken the bytes when it returns") {
   Session session;
   Gate gate;
   Stream stream(CU_STREAM_NON_BLOCKING);
-  CUdeviceptr a = MADE(cuMemAlloc_v2, 4);
+  Memory a(MADE(cuMemAlloc_v2, 4));
   uint32_t value = 11;
   OK(CU(cuLaunchHostFunc)(stream, Gate::wait, &gate));
   OK(CU(cuMemcpyHtoDAsync_v2)(a, &value, 4, stream));
@@ -112,14 +109,13 @@ TEST_CASE("An asynchronous copy from pageable memory has taken the bytes when it
   gate.open = true;
   OK(CU(cuStreamSynchronize)(stream));
   CHECK(download<uint32_t>(a, 1)[0] == 11);
-  OK(CU(cuMemFree_v2)(a));
 }
 
 TEST_CASE("Pinned memory is read when the copy runs, and the device can reach it") {
   Session session;
   Gate gate;
   CUstream stream = MADE(cuStreamCreate, CU_STREAM_NON_BLOCKING);
-  CUdeviceptr a = MADE(cuMemAlloc_v2, 4);
+  Memory a(MADE(cuMemAlloc_v2, 4));
   void *host = MADE(cuMemHostAlloc, 4, CU_MEMHOSTALLOC_DEVICEMAP);
   CUdeviceptr alias = MADE(cuMemHostGetDevicePointer_v2, host, 0);
   auto *value = static_cast<uint32_t *>(host);
@@ -134,7 +130,6 @@ TEST_CASE("Pinned memory is read when the copy runs, and the device can reach it
   OK(CU(cuStreamDestroy_v2)(stream));
   OK(CU(cuMemFreeHost)(host));
   CHECK(CU(cuMemFreeHost)(host) == CUDA_ERROR_INVALID_VALUE);
-  OK(CU(cuMemFree_v2)(a));
 }
 
 TEST_CASE("Registering host memory twice, or unregistering what is not, is refused") {

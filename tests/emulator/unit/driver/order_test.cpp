@@ -5,8 +5,7 @@ namespace {
 
 void launch_once(Builder &graph) {
   Exec exec(graph.graph);
-  OK(CU(cuGraphLaunch)(exec, nullptr));
-  OK(CU(cuStreamSynchronize)(nullptr));
+  launch_graph(exec, nullptr);
 }
 
 CUgraphNode add_kernel(Builder &graph, CUmodule module, const char *name, void **params) {

@@ -7,52 +7,49 @@ namespace {
 // `ahead`: each waits for the next block, the last for nobody. `behind`: each waits for the ticket
 // before its own, which a block has that has begun. `lock`: each takes the lock in cells[1] while
 // it adds to cells[2], and reads until it is free. `asks`: as ahead, by atomic operations.
-constexpr char kPollingPtx[] = R"(
-.version 7.0
-.target sm_75
-.address_size 64
-
-.visible .entry ahead(.param .u64 cells)
+/// A kernel whose blocks wait at `wait` for their turn in %d3, unless `first` leaves %p1 set.
+std::string turn_kernel(const char *name, const char *first, const char *wait, const char *write) {
+  return std::string(".visible .entry ") + name + R"((.param .u64 cells)
 {
   .reg .pred %p<3>;
   .reg .b32 %r<6>;
   .reg .b64 %d<4>;
   ld.param.u64 %d1, [cells];
-  mov.u32 %r1, %ctaid.x;
+)" + first +
+         R"(  @%p1 bra WRITE;
+WAIT:
+  )" + wait +
+         R"(
+  setp.eq.u32 %p2, %r3, 0;
+  @%p2 bra WAIT;
+WRITE:
+  )" + write +
+         R"(
+  ret;
+}
+)";
+}
+
+constexpr char kByPlace[] = R"(  mov.u32 %r1, %ctaid.x;
   mov.u32 %r2, %nctaid.x;
   mul.wide.u32 %d2, %r1, 4;
   add.u64 %d3, %d1, %d2;
   sub.u32 %r2, %r2, 1;
   setp.eq.u32 %p1, %r1, %r2;
-  @%p1 bra WRITE;
-WAIT:
-  ld.acquire.gpu.u32 %r3, [%d3+8];
-  setp.eq.u32 %p2, %r3, 0;
-  @%p2 bra WAIT;
-WRITE:
-  st.release.gpu.u32 [%d3+4], 1;
-  ret;
-}
-.visible .entry behind(.param .u64 cells)
-{
-  .reg .pred %p<3>;
-  .reg .b32 %r<6>;
-  .reg .b64 %d<4>;
-  ld.param.u64 %d1, [cells];
-  atom.add.u32 %r1, [%d1], 1;
+)";
+constexpr char kByTicket[] = R"(  atom.add.u32 %r1, [%d1], 1;
   mul.wide.u32 %d2, %r1, 4;
   add.u64 %d3, %d1, %d2;
   setp.eq.u32 %p1, %r1, 0;
-  @%p1 bra WRITE;
-WAIT:
-  ld.acquire.gpu.u32 %r3, [%d3];
-  setp.eq.u32 %p2, %r3, 0;
-  @%p2 bra WAIT;
-WRITE:
-  st.release.gpu.u32 [%d3+4], 1;
-  ret;
-}
-.visible .entry lock(.param .u64 cells)
+)";
+
+const std::string kPollingPtx =
+    PTX_HEAD "\n" +
+    turn_kernel("ahead", kByPlace, "ld.acquire.gpu.u32 %r3, [%d3+8];",
+                "st.release.gpu.u32 [%d3+4], 1;") +
+    turn_kernel("behind", kByTicket, "ld.acquire.gpu.u32 %r3, [%d3];",
+                "st.release.gpu.u32 [%d3+4], 1;") +
+    R"(.visible .entry lock(.param .u64 cells)
 {
   .reg .pred %p<3>;
   .reg .b32 %r<6>;
@@ -71,34 +68,14 @@ WAIT:
   atom.release.gpu.exch.b32 %r2, [%d1+4], 0;
   ret;
 }
-.visible .entry asks(.param .u64 cells)
-{
-  .reg .pred %p<3>;
-  .reg .b32 %r<6>;
-  .reg .b64 %d<4>;
-  ld.param.u64 %d1, [cells];
-  mov.u32 %r1, %ctaid.x;
-  mov.u32 %r2, %nctaid.x;
-  mul.wide.u32 %d2, %r1, 4;
-  add.u64 %d3, %d1, %d2;
-  sub.u32 %r2, %r2, 1;
-  setp.eq.u32 %p1, %r1, %r2;
-  @%p1 bra WRITE;
-WAIT:
-  atom.or.b32 %r3, [%d3+8], 0;
-  setp.eq.u32 %p2, %r3, 0;
-  @%p2 bra WAIT;
-WRITE:
-  atom.exch.b32 %r4, [%d3+4], 1;
-  ret;
-}
-)";
+)" +
+    turn_kernel("asks", kByPlace, "atom.or.b32 %r3, [%d3+8], 0;", "atom.exch.b32 %r4, [%d3+4], 1;");
 
 constexpr uint32_t kBlocks = 5;
 
 std::string found_in(const char *name, const std::string &order, bool cooperative) {
   Session session{"CUGRT_EMU_CHECK=polling", "CUGRT_EMU_ORDER=" + order};
-  CUmodule module = MADE(cuModuleLoadData, kPollingPtx);
+  CUmodule module = MADE(cuModuleLoadData, kPollingPtx.c_str());
   CUdeviceptr cells = upload(std::vector<uint32_t>(kBlocks + 2));
   void *params[] = {&cells};
   if (cooperative)
@@ -118,11 +95,7 @@ std::string found_in(const char *name, const std::string &order, bool cooperativ
 
 // A block reads what the block before wrote, one more is its own, and a flag tells the next one.
 std::string chain_ptx(const std::string &wait, const std::string &write) {
-  return R"(
-.version 7.0
-.target sm_75
-.address_size 64
-.visible .entry chain(.param .u64 cells)
+  return PTX_HEAD R"(.visible .entry chain(.param .u64 cells)
 {
   .reg .pred %p<3>;
   .reg .b32 %r<6>;
@@ -192,7 +165,7 @@ TEST_CASE("Who waits for blocks that have begun, or takes a lock, is not told") 
 
 TEST_CASE("Blocks that wait for the host are not told, whoever else begins meanwhile") {
   Session session{"CUGRT_EMU_CHECK=polling"};
-  CUmodule module = MADE(cuModuleLoadData, kPollingPtx);
+  CUmodule module = MADE(cuModuleLoadData, kPollingPtx.c_str());
   void *pinned = MADE(cuMemHostAlloc, (kBlocks + 2) * 4, 0);
   auto *cells = static_cast<uint32_t *>(pinned);
   std::fill(cells, cells + kBlocks + 2, 0u);

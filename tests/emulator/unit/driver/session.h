@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
@@ -39,6 +40,19 @@ T made_by(const char *name, int line, CUresult (*call)(T *, P...),
   return value;
 }
 #define MADE(name, ...) made_by(#name, __LINE__, CU(name) __VA_OPT__(, ) __VA_ARGS__)
+
+/// What a call that succeeds writes to its last argument.
+template <class... P, class... A>
+auto asked_of(const char *name, int line, CUresult (*call)(P...), const A &...arguments) {
+  INFO(name << " at line " << line);
+  std::remove_pointer_t<std::tuple_element_t<sizeof...(A), std::tuple<P...>>> value{};
+  OK(call(arguments..., &value));
+  return value;
+}
+#define ASKED(name, ...) asked_of(#name, __LINE__, CU(name) __VA_OPT__(, ) __VA_ARGS__)
+
+/// What modules of tests begin with.
+#define PTX_HEAD "\n.version 7.0\n.target sm_75\n.address_size 64\n"
 
 /// A handle that ends with its scope.
 template <class T> struct Owned {
@@ -64,6 +78,12 @@ struct Event : Owned<CUevent> {
 };
 struct Module : Owned<CUmodule> {
   explicit Module(const void *image) : Owned(MADE(cuModuleLoadData, image), CU(cuModuleUnload)) {}
+};
+struct Memory : Owned<CUdeviceptr> {
+  explicit Memory(CUdeviceptr address) : Owned(address, CU(cuMemFree_v2)) {}
+};
+struct Graph : Owned<CUgraph> {
+  explicit Graph(CUgraph graph) : Owned(graph, CU(cuGraphDestroy)) {}
 };
 struct Exec : Owned<CUgraphExec> {
   explicit Exec(CUgraph graph, unsigned long long flags = 0)

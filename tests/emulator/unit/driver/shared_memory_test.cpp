@@ -33,12 +33,11 @@ TEST_CASE("Kernels take the pointer that pinned memory has on the host") {
   OK(CU(cuPointerGetAttribute)(&back, CU_POINTER_ATTRIBUTE_HOST_POINTER, alias));
   CHECK(back == words + 2000);
   // Neighbours in the address space neither share pages with it nor lose theirs when it goes.
-  CUdeviceptr before = upload(std::vector<uint32_t>{77});
+  Memory before(upload(std::vector<uint32_t>{77}));
   OK(CU(cuMemFreeHost)(host));
   CHECK(download<uint32_t>(before, 1)[0] == 77);
   uint32_t value = 0;
   CHECK(CU(cuMemcpyDtoH_v2)(&value, alias, 4) == CUDA_ERROR_INVALID_VALUE);
-  OK(CU(cuMemFree_v2)(before));
   OK(CU(cuModuleUnload)(module));
 }
 

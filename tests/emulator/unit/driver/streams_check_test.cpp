@@ -5,8 +5,7 @@
 namespace {
 
 std::string name_of(CUstream stream) {
-  unsigned long long id = 0;
-  OK(CU(cuStreamGetId)(stream, &id));
+  unsigned long long id = ASKED(cuStreamGetId, stream);
   return "stream " + std::to_string(id);
 }
 
@@ -156,10 +155,9 @@ TEST_CASE("A graph launch is ordered with other streams as a whole") {
   CUmodule module = load_kernels();
   CUdeviceptr cell = upload(std::vector<uint32_t>{1});
   Streams streams;
-  CUgraph graph = nullptr;
   OK(CU(cuStreamBeginCapture_v2)(streams.a, CU_STREAM_CAPTURE_MODE_RELAXED));
   affine(module, cell, streams.a);
-  OK(CU(cuStreamEndCapture)(streams.a, &graph));
+  Graph graph(ASKED(cuStreamEndCapture, streams.a));
   Exec exec(graph);
   Between what = GENERATE(Between::nothing, Between::event);
   OK(CU(cuGraphLaunch)(exec, streams.a));
@@ -178,7 +176,6 @@ TEST_CASE("A graph launch is ordered with other streams as a whole") {
   OK(CU(cuGraphLaunch)(exec, streams.b));
   OK(CU(cuCtxSynchronize)());
   CHECK(statistics().findings == (what == Between::event ? 0 : 1));
-  OK(CU(cuGraphDestroy)(graph));
 }
 
 TEST_CASE("Memory freed in one stream may be given out in another") {

@@ -30,8 +30,8 @@ CUgraphExec instance(CUgraph graph) { return MADE(cuGraphInstantiateWithFlags, g
 TEST_CASE(
     "Parameters of copies, fills and host nodes are read, set, and taken by the next instance") {
   Session session;
-  CUdeviceptr a = upload(std::vector<uint32_t>{1, 2, 3, 4});
-  CUgraph graph = MADE(cuGraphCreate, 0);
+  Memory a(upload(std::vector<uint32_t>{1, 2, 3, 4}));
+  Graph graph(MADE(cuGraphCreate, 0));
   CUDA_MEMSET_NODE_PARAMS f{};
   f.dst = a, f.value = 9, f.elementSize = 4, f.width = 1, f.height = 1;
   CUgraphNode fill = MADE(cuGraphAddMemsetNode, graph, nullptr, 0, &f, session.context);
@@ -48,8 +48,7 @@ TEST_CASE(
 
   f.value = 7;
   OK(CU(cuGraphMemsetNodeSetParams)(fill, &f));
-  CUDA_MEMSET_NODE_PARAMS f_read{};
-  OK(CU(cuGraphMemsetNodeGetParams)(fill, &f_read));
+  CUDA_MEMSET_NODE_PARAMS f_read = ASKED(cuGraphMemsetNodeGetParams, fill);
   CHECK(f_read.value == 7);
   CHECK(f_read.dst == a);
   c.dstDevice = a + 12;
@@ -59,8 +58,7 @@ TEST_CASE(
   CHECK(c_read.dstDevice == a + 12);
   h.userData = &second;
   OK(CU(cuGraphHostNodeSetParams)(host, &h));
-  CUDA_HOST_NODE_PARAMS h_read{};
-  OK(CU(cuGraphHostNodeGetParams)(host, &h_read));
+  CUDA_HOST_NODE_PARAMS h_read = ASKED(cuGraphHostNodeGetParams, host);
   CHECK(h_read.userData == &second);
 
   run(before); // a snapshot: as it was
@@ -87,19 +85,16 @@ TEST_CASE(
   CHECK(CU(cuGraphNodeSetParams)(copy, &p) == CUDA_ERROR_INVALID_VALUE);
   OK(CU(cuGraphExecDestroy)(before));
   OK(CU(cuGraphExecDestroy)(after));
-  OK(CU(cuGraphDestroy)(graph));
-  OK(CU(cuMemFree_v2)(a));
 }
 
 TEST_CASE("Events of nodes are read and exchanged, in the graph and in an instance") {
   Session session;
-  CUevent read = nullptr;
   Event one(0);
   Event two(0);
-  CUgraph graph = MADE(cuGraphCreate, 0);
+  Graph graph(MADE(cuGraphCreate, 0));
   CUgraphNode record = MADE(cuGraphAddEventRecordNode, graph, nullptr, 0, one);
   CUgraphNode wait = MADE(cuGraphAddEventWaitNode, graph, nullptr, 0, two);
-  OK(CU(cuGraphEventRecordNodeGetEvent)(record, &read));
+  CUevent read = ASKED(cuGraphEventRecordNodeGetEvent, record);
   CHECK(read == one);
   OK(CU(cuGraphEventWaitNodeGetEvent)(wait, &read));
   CHECK(read == two);
@@ -121,7 +116,6 @@ TEST_CASE("Events of nodes are read and exchanged, in the graph and in an instan
   CHECK(read == one);
   CHECK(CU(cuGraphExecEventWaitNodeSetEvent)(exec, record, one) == CUDA_ERROR_INVALID_VALUE);
   OK(CU(cuGraphExecDestroy)(exec));
-  OK(CU(cuGraphDestroy)(graph));
 }
 
 TEST_CASE("Attributes of kernel nodes are read and copied, and neighbours are listed") {
@@ -132,7 +126,7 @@ TEST_CASE("Attributes of kernel nodes are read and copied, and neighbours are li
   void *params[] = {&cell, &factor, &term};
   CUDA_KERNEL_NODE_PARAMS p = one_thread<CUDA_KERNEL_NODE_PARAMS>(kernel(module, "affine"), params);
   CUgraphNode found = nullptr;
-  CUgraph graph = MADE(cuGraphCreate, 0);
+  Graph graph(MADE(cuGraphCreate, 0));
   CUgraphNode a = MADE(cuGraphAddKernelNode_v2, graph, nullptr, 0, &p);
   CUgraphNode b = MADE(cuGraphAddKernelNode_v2, graph, &a, 1, &p);
   CUkernelNodeAttrValue value{}, read{};
@@ -150,7 +144,6 @@ TEST_CASE("Attributes of kernel nodes are read and copied, and neighbours are li
   CHECK(found == b);
   OK(CU(cuGraphNodeGetDependencies)(a, nullptr, &count));
   CHECK(count == 0);
-  OK(CU(cuGraphDestroy)(graph));
   OK(CU(cuMemFree_v2)(cell));
   OK(CU(cuModuleUnload)(module));
 }
@@ -158,7 +151,7 @@ TEST_CASE("Attributes of kernel nodes are read and copied, and neighbours are li
 TEST_CASE("A graph gives back its references to a user object") {
   Session session;
   int destroyed = 0;
-  CUgraph graph = MADE(cuGraphCreate, 0);
+  Graph graph(MADE(cuGraphCreate, 0));
   CUuserObject object =
       MADE(cuUserObjectCreate, &destroyed, add_to, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
   OK(CU(cuGraphRetainUserObject)(graph, object, 2, 0));
@@ -167,7 +160,6 @@ TEST_CASE("A graph gives back its references to a user object") {
   CHECK(destroyed == 0);
   OK(CU(cuGraphReleaseUserObject)(graph, object, 1));
   CHECK(settled(destroyed, 1));
-  OK(CU(cuGraphDestroy)(graph));
 }
 
 TEST_CASE("What a child graph holds lives as long as the last node and instance that hold a copy") {
@@ -222,8 +214,7 @@ TEST_CASE("An update takes over the user objects of its source, and launches kee
   };
   destroy(child);
   SECTION("a whole update") {
-    CUgraphExecUpdateResultInfo info{};
-    OK(CU(cuGraphExecUpdate_v2)(exec, next.graph, &info));
+    ASKED(cuGraphExecUpdate_v2, exec, next.graph);
     destroy(graph);
     destroy(next);
     destroy(next_child);
@@ -237,8 +228,7 @@ TEST_CASE("An update takes over the user objects of its source, and launches kee
     expect(0, 1, 1, 0);
   }
   SECTION("the same objects again") {
-    CUgraphExecUpdateResultInfo info{};
-    OK(CU(cuGraphExecUpdate_v2)(exec, graph.graph, &info));
+    ASKED(cuGraphExecUpdate_v2, exec, graph.graph);
     destroy(graph);
     destroy(next);
     destroy(next_child);
@@ -259,8 +249,7 @@ TEST_CASE("An update takes over the user objects of its source, and launches kee
     CUdeviceptr cell = upload(std::vector<uint32_t>{0});
     OK(CU(cuStreamWaitValue32_v2)(stream, cell, 1, CU_STREAM_WAIT_VALUE_EQ));
     OK(CU(cuGraphLaunch)(exec, stream));
-    CUgraphExecUpdateResultInfo info{};
-    OK(CU(cuGraphExecUpdate_v2)(exec, next.graph, &info));
+    ASKED(cuGraphExecUpdate_v2, exec, next.graph);
     destroy(graph);
     OK(CU(cuLaunchHostFunc)(
         other, [](void *) {}, nullptr));
@@ -299,7 +288,7 @@ TEST_CASE("A program gives back and moves only the references that are its own")
 TEST_CASE("Attributes that no kernel has are refused, of nodes and of streams") {
   Session session;
   Builder builder;
-  CUdeviceptr cell = upload(std::vector<uint32_t>{1});
+  Memory cell(upload(std::vector<uint32_t>{1}));
   CUgraphNode node = builder.affine(cell, 2, 0);
   CUkernelNodeAttrValue value{};
   for (int id : {77, -1, 1000}) {
@@ -311,5 +300,4 @@ TEST_CASE("Attributes that no kernel has are refused, of nodes and of streams") 
     CHECK(CU(cuStreamSetAttribute)(nullptr, unknown, &value) == CUDA_ERROR_INVALID_VALUE);
   }
   OK(CU(cuGraphKernelNodeGetAttribute)(node, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value));
-  OK(CU(cuMemFree_v2)(cell));
 }

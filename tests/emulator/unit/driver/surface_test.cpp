@@ -16,18 +16,16 @@ void CUDA_CB set_to_seven(void *value) { *static_cast<int *>(value) = 7; }
 
 TEST_CASE("The current context tells its flags, number, version and configuration") {
   Session session;
-  unsigned version = 0;
-  unsigned long long id = 0, other_id = 0;
   OK(CU(cuCtxSetFlags)(CU_CTX_SCHED_YIELD));
   unsigned flags = MADE(cuCtxGetFlags);
   CHECK((flags & CU_CTX_SCHED_MASK) == CU_CTX_SCHED_YIELD);
   // "Only one of the scheduling flags can be set".
   CHECK(CU(cuCtxSetFlags)(CU_CTX_SCHED_YIELD | CU_CTX_SCHED_SPIN) == CUDA_ERROR_INVALID_VALUE);
-  OK(CU(cuCtxGetApiVersion)(session.context, &version));
+  unsigned version = ASKED(cuCtxGetApiVersion, session.context);
   CHECK(version >= 3020);
   CUcontext other = MADE(cuCtxCreate, 0, 0);
-  OK(CU(cuCtxGetId)(session.context, &id));
-  OK(CU(cuCtxGetId)(other, &other_id));
+  unsigned long long id = ASKED(cuCtxGetId, session.context);
+  unsigned long long other_id = ASKED(cuCtxGetId, other);
   CHECK(id != other_id);
   CUcontext popped = MADE(cuCtxPopCurrent_v2);
   CHECK(popped == other);
@@ -54,9 +52,8 @@ TEST_CASE("Flags of the primary context are read back from its state") {
   FreshDriver driver;
   OK(CU(cuInit)(0));
   unsigned flags = 0;
-  int active = 1;
   OK(CU(cuDevicePrimaryCtxSetFlags_v2)(0, CU_CTX_SCHED_BLOCKING_SYNC));
-  OK(CU(cuDevicePrimaryCtxGetState)(0, &flags, &active));
+  int active = ASKED(cuDevicePrimaryCtxGetState, 0, &flags);
   CHECK((flags & CU_CTX_SCHED_MASK) == CU_CTX_SCHED_BLOCKING_SYNC);
   CHECK(active == 0);
   CHECK(CU(cuDevicePrimaryCtxSetFlags)(1, 0) == CUDA_ERROR_INVALID_DEVICE);
@@ -128,7 +125,7 @@ TEST_CASE("Rows of pitched memory lie at its pitch, and copies of three dimensio
 
 TEST_CASE("Two-dimensional copies have three forms, and a copy of any kind one") {
   Session session;
-  CUdeviceptr a = upload(std::vector<uint8_t>(64));
+  Memory a(upload(std::vector<uint8_t>(64)));
   std::vector<uint8_t> from{1, 2, 3, 4, 5, 6};
   CUDA_MEMCPY2D c{};
   c.srcMemoryType = CU_MEMORYTYPE_HOST;
@@ -149,12 +146,11 @@ TEST_CASE("Two-dimensional copies have three forms, and a copy of any kind one")
   OK(CU(cuMemcpyAsync)(a + 8, reinterpret_cast<CUdeviceptr>(from.data()), 6, nullptr));
   OK(CU(cuMemcpy_ptds)(a + 40, a + 8, 6));
   CHECK(download<uint8_t>(a + 40, 6) == from);
-  OK(CU(cuMemFree_v2)(a));
 }
 
 TEST_CASE("Fills in streams and of two dimensions write their elements and no others") {
   Session session;
-  CUdeviceptr a = upload(std::vector<uint8_t>(256));
+  Memory a(upload(std::vector<uint8_t>(256)));
   CUstream s = CU_STREAM_PER_THREAD;
   OK(CU(cuMemsetD8Async)(a, 0x11, 3, s));
   OK(CU(cuMemsetD16Async)(a + 4, 0x2233, 2, s));
@@ -177,12 +173,11 @@ TEST_CASE("Fills in streams and of two dimensions write their elements and no ot
     put(192 + row, {0x34, 0x12, 0x34, 0x12});
   }
   CHECK(download<uint8_t>(a, 256) == want);
-  OK(CU(cuMemFree_v2)(a));
 }
 
 TEST_CASE("Several attributes of a pointer are asked at once, and zero where there is none") {
   Session session;
-  CUdeviceptr a = upload(std::vector<uint8_t>(40));
+  Memory a(upload(std::vector<uint8_t>(40)));
   unsigned type = 9;
   size_t bytes = 9;
   int ordinal = 9;
@@ -198,7 +193,6 @@ TEST_CASE("Several attributes of a pointer are asked at once, and zero where the
   CHECK(bytes == 0);
   CHECK(ordinal == CU_DEVICE_INVALID);
   CHECK(CU(cuPointerGetAttributes)(0, which, out, a) == CUDA_ERROR_INVALID_VALUE);
-  OK(CU(cuMemFree_v2)(a));
 }
 
 TEST_CASE("Pools of a location, and who may access them") {
@@ -252,9 +246,9 @@ TEST_CASE("Functions and kernels are loaded, enumerated and configured") {
   CHECK(names == std::set<std::string>{"one", "two"});
   CHECK(kernels[2] == nullptr);
   CUkernel one = nullptr;
-  size_t offset = 0, bytes = 0;
+  size_t offset = 0;
   OK(CU(cuLibraryGetKernel)(&one, library, "one"));
-  OK(CU(cuKernelGetParamInfo)(one, 1, &offset, &bytes));
+  size_t bytes = ASKED(cuKernelGetParamInfo, one, 1, &offset);
   CHECK(offset == 8);
   CHECK(bytes == 8);
   CHECK(CU(cuKernelGetParamInfo)(one, 2, &offset, &bytes) == CUDA_ERROR_INVALID_VALUE);
@@ -314,7 +308,6 @@ TEST_CASE("A cooperative launch runs when all its blocks fit at once, and is ref
 
 TEST_CASE("Attributes of streams are kept and copied, and callbacks run in their order") {
   Session session;
-  CUdevice device = 9;
   Stream a(0);
   Stream b(0);
   CUstreamAttrValue value{}, read{};
@@ -325,7 +318,7 @@ TEST_CASE("Attributes of streams are kept and copied, and callbacks run in their
   CHECK(read.syncPolicy == CU_SYNC_POLICY_YIELD);
   CHECK(CU(cuStreamSetAttribute)(a, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &value) ==
         CUDA_ERROR_INVALID_VALUE);
-  OK(CU(cuStreamGetDevice)(a, &device));
+  CUdevice device = ASKED(cuStreamGetDevice, a);
   CHECK(device == 0);
   int count = 0;
   OK(CU(cuStreamAddCallback)(a, add_one, &count, 0));
@@ -345,8 +338,7 @@ TEST_CASE(
     "A capture is steered: its mode exchanged, its dependencies replaced, its graph the caller's") {
   Session session;
   Stream stream(CU_STREAM_NON_BLOCKING);
-  CUgraph ended = nullptr;
-  CUgraph graph = MADE(cuGraphCreate, 0);
+  Graph graph(MADE(cuGraphCreate, 0));
   CUgraphNode first = MADE(cuGraphAddEmptyNode, graph, nullptr, 0);
   OK(CU(cuStreamBeginCaptureToGraph)(stream, graph, &first, nullptr, 1,
                                      CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
@@ -366,8 +358,7 @@ TEST_CASE(
   const CUgraphNode *before = nullptr;
   const CUgraphEdgeData *data = nullptr;
   CUgraph in = nullptr;
-  size_t count = 0;
-  OK(CU(cuStreamGetCaptureInfo_v3)(stream, &status, &id, &in, &before, &data, &count));
+  size_t count = ASKED(cuStreamGetCaptureInfo_v3, stream, &status, &id, &in, &before, &data);
   CHECK(status == CU_STREAM_CAPTURE_STATUS_ACTIVE);
   CHECK(in == graph);
   REQUIRE(count == 1);
@@ -381,13 +372,11 @@ TEST_CASE(
   status = CU_STREAM_CAPTURE_STATUS_NONE;
   OK(CU(cuStreamGetCaptureInfo)(stream, &status, &id));
   CHECK(status == CU_STREAM_CAPTURE_STATUS_ACTIVE);
-  OK(CU(cuStreamEndCapture)(stream, &ended));
+  CUgraph ended = ASKED(cuStreamEndCapture, stream);
   CHECK(ended == graph);
   CHECK(value == 0);
-  size_t nodes = 0;
-  OK(CU(cuGraphGetNodes)(graph, nullptr, &nodes));
+  size_t nodes = ASKED(cuGraphGetNodes, graph, nullptr);
   CHECK(nodes == 2);
-  OK(CU(cuGraphDestroy)(graph));
   OK(CU(cuMemFree_v2)(a));
 }
 

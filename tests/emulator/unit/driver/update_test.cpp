@@ -30,12 +30,10 @@ TEST_CASE("A whole update replaces parameters and overwrites earlier patches") {
   Update u = update(exec, after.graph);
   OK(u.result);
   CHECK(u.info.result == CU_GRAPH_EXEC_UPDATE_SUCCESS);
-  OK(CU(cuGraphLaunch)(exec, nullptr));
-  CHECK(download<uint32_t>(cell, 1)[0] == 3);
+  CHECK(launch_and_read(exec, cell) == 3);
   // The setters still take the nodes of the graph that was instantiated.
   OK(CU(cuGraphExecKernelNodeSetParams_v2)(exec, node, &p));
-  OK(CU(cuGraphLaunch)(exec, nullptr));
-  CHECK(download<uint32_t>(cell, 1)[0] == 21);
+  CHECK(launch_and_read(exec, cell) == 21);
 }
 
 TEST_CASE("A graph of the same shape that was built in another order updates") {
@@ -142,8 +140,7 @@ TEST_CASE("A child graph is updated in place when its topology matches") {
   OK(CU(cuGraphExecChildGraphNodeSetParams)(exec, node, changed.graph));
   CHECK(CU(cuGraphExecChildGraphNodeSetParams)(exec, node, other.graph) ==
         CUDA_ERROR_INVALID_VALUE);
-  OK(CU(cuGraphLaunch)(exec, nullptr));
-  CHECK(download<uint32_t>(cell, 1)[0] == 5);
+  CHECK(launch_and_read(exec, cell) == 5);
 }
 
 TEST_CASE("An update with a dead handle is an invalid value") {
