@@ -5,18 +5,14 @@
 #include "fronts/onnx/file/tensor.h"
 #include "fronts/onnx/import.h"
 #include "ir/text/text.h"
-#include "support/catch.h"
+#include "support/must.h"
 
 using namespace cugrt;
+using cugrt::test::must;
 
 namespace {
 
-ir::Module parsed(const std::string &text) {
-  auto module = ir::parse_and_verify(text, "m.cugrt");
-  INFO((module.ok() ? "" : module.status().message()));
-  REQUIRE(module.ok());
-  return std::move(*module);
-}
+ir::Module parsed(const std::string &text) { return must(ir::parse_and_verify(text, "m.cugrt")); }
 
 std::string whole(const onnx::ExportedFile &file) {
   std::string bytes;
@@ -27,10 +23,8 @@ std::string whole(const onnx::ExportedFile &file) {
 
 std::string exported(const std::string &text, const onnx::ExportOptions &options = {}) {
   const ir::Module module = parsed(text);
-  auto file = onnx::export_module(module, options);
-  INFO((file.ok() ? "" : file.status().message()));
-  REQUIRE(file.ok());
-  return whole(*file);
+  auto file = must(onnx::export_module(module, options));
+  return whole(file);
 }
 
 std::string error_of(const std::string &text, const onnx::ExportOptions &options = {}) {
@@ -58,18 +52,15 @@ TEST_CASE("an exported module is imported as what it was") {
   options.names["x"] = "in:0";
   options.results = {"out/0"};
   const std::string bytes = exported(kModel, options);
-  auto imported = onnx::import_bytes(bytes, "", {});
-  INFO((imported.ok() ? "" : imported.status().message()));
-  REQUIRE(imported.ok());
-  REQUIRE(imported->inputs.size() == 1);
-  CHECK(imported->inputs[0].name == "in:0");
-  REQUIRE(imported->outputs.size() == 1);
-  CHECK(imported->outputs[0].name == "out/0");
-  auto model = onnx::read_model(bytes);
-  REQUIRE(model.ok());
-  REQUIRE(model->graph.initializers.size() == 1);
-  CHECK(model->graph.initializers[0].raw == weight);
-  const std::string text = ir::print(imported->module);
+  auto imported = must(onnx::import_bytes(bytes, "", {}));
+  REQUIRE(imported.inputs.size() == 1);
+  CHECK(imported.inputs[0].name == "in:0");
+  REQUIRE(imported.outputs.size() == 1);
+  CHECK(imported.outputs[0].name == "out/0");
+  auto model = must(onnx::read_model(bytes));
+  REQUIRE(model.graph.initializers.size() == 1);
+  CHECK(model.graph.initializers[0].raw == weight);
+  const std::string text = ir::print(imported.module);
   CHECK(text.find("= matmul(") != std::string::npos);
   CHECK(text.find("= relu(") != std::string::npos);
   CHECK(text.find("tensor<[n, 6], f32>") != std::string::npos);
@@ -90,14 +81,12 @@ func @main(%x: tensor<[n, 6], f32>, %w: tensor<[n, 6], f32>) -> (tensor<[n, 6], 
   return %r
 }
 )");
-  auto model = onnx::read_model(bytes);
-  INFO((model.ok() ? "" : model.status().message()));
-  REQUIRE(model.ok());
-  CHECK(model->graph.inputs.size() == 2);
-  CHECK(model->graph.initializers.empty());
-  REQUIRE(model->functions.size() == 1);
-  CHECK(model->functions[0].name == "twice");
-  CHECK(model->functions[0].domain == "cugrt.functions");
+  auto model = must(onnx::read_model(bytes));
+  CHECK(model.graph.inputs.size() == 2);
+  CHECK(model.graph.initializers.empty());
+  REQUIRE(model.functions.size() == 1);
+  CHECK(model.functions[0].name == "twice");
+  CHECK(model.functions[0].domain == "cugrt.functions");
 }
 
 TEST_CASE("a file that protobuf cannot hold is refused before it is made") {

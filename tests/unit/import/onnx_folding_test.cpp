@@ -5,7 +5,7 @@
 #include "fronts/onnx/import.h"
 #include "ir/text/text.h"
 #include "ops/table/ops.h"
-#include "support/catch.h"
+#include "support/must.h"
 #include "support/onnx_bytes.h"
 
 #include <cmath>
@@ -13,6 +13,7 @@
 
 using namespace cugrt;
 using namespace cugrt::test::onnx_bytes;
+using cugrt::test::must;
 
 namespace {
 
@@ -251,7 +252,7 @@ TEST_CASE("floats of dimensions are reduced to expressions, so that images are p
   // The pads of torchvision's detectors: the next multiple of 4 above the largest of n and 3.
   onnx::Options options;
   options.bounds["n"] = {1, 8};
-  const auto imported = onnx::import_bytes(
+  const auto imported = must(onnx::import_bytes(
       model(node("Shape", {"x"}, {"n"}) + node("Cast", {"n"}, {"nf"}, integer_attribute("to", 1)) +
             node("Unsqueeze", {"nf", "none"}, {"row"}) +
             node("Unsqueeze", {"three", "none"}, {"other"}) +
@@ -267,13 +268,11 @@ TEST_CASE("floats of dimensions are reduced to expressions, so that images are p
             node("Pad", {"x", "pads"}, {"y"}) + tensor("three", kF32, {3}) +
             tensor("one", kF32, {1}) + tensor("two", kF32, {2}) + tensor("four", kF32, {4}) +
             tensor("none", kI64, {0}) + input("x", kF32, {"n"}) + bytes(12, bytes(1, "y"))),
-      "", options);
-  INFO((imported.ok() ? "" : imported.status().message()));
-  REQUIRE(imported.ok());
-  const std::string text = ir::print(imported->module);
+      "", options));
+  const std::string text = ir::print(imported.module);
   INFO(text);
   CHECK(text.find("cugrt.count") == std::string::npos);
-  const ir::Module &module = imported->module;
+  const ir::Module &module = imported.module;
   const ir::Function &main = module.functions.back();
   const auto range = module.exprs.range(module.types[main.result_types[0]].dims[0],
                                         main.symbol_domain(module.exprs));
@@ -289,39 +288,33 @@ TEST_CASE("the host reads sizes that the device computes, where nothing else can
                               input("x", dtype, {"n"}) + bytes(12, bytes(1, "y"));
     onnx::Options options;
     for (int64_t most : {512, 4096}) {
-      const auto imported = onnx::import_bytes(model(graph), "", options);
-      INFO((imported.ok() ? "" : imported.status().message()));
-      REQUIRE(imported.ok());
-      const ir::Function &main = imported->module.functions.back();
+      const auto imported = must(onnx::import_bytes(model(graph), "", options));
+      const ir::Function &main = imported.module.functions.back();
       CHECK(main.symbols.back().name == "counted");
       CHECK(main.symbols.back().bounds.upper == most);
       options.bounds["counted"] = {0, 4096};
     }
   }
   // Of a list the parts that are known are not read: -1 is what is left.
-  const auto imported =
+  const auto imported = must(
       onnx::import_bytes(model(node("ReduceMax", {"x"}, {"n"}) +
                                node("Concat", {"n", "rest"}, {"to"}, integer_attribute("axis", 0)) +
                                node("Reshape", {"x", "to"}, {"y"}) + tensor("rest", kI64, {-1}) +
                                input("x", kI64, {"n"}) + bytes(12, bytes(1, "y"))),
-                         "", {});
-  INFO((imported.ok() ? "" : imported.status().message()));
-  REQUIRE(imported.ok());
-  CHECK(ir::print(imported->module).find("floordiv(n, counted)") != std::string::npos);
+                         "", {}));
+  CHECK(ir::print(imported.module).find("floordiv(n, counted)") != std::string::npos);
 }
 
 TEST_CASE("a slice that has as many elements for all values of its symbols has that number") {
   onnx::Options options;
   options.bounds["n"] = {1, 8};
-  const auto imported = onnx::import_bytes(
+  const auto imported = must(onnx::import_bytes(
       model(node("Slice", {"x", "from", "to"}, {"last"}) + node("Add", {"x", "last"}, {"y"}) +
             tensor("from", kI64, {-1}) + tensor("to", kI64, {INT32_MAX}) +
             input("x", kF32, {"n", "4"}) + bytes(12, bytes(1, "y"))),
-      "", options);
-  INFO((imported.ok() ? "" : imported.status().message()));
-  REQUIRE(imported.ok());
+      "", options));
   // Not min(n, 1), which a gather would read again and again where it is 1.
-  const ir::Function &main = imported->module.functions.back();
+  const ir::Function &main = imported.module.functions.back();
   for (const ir::Binding &binding : main.blocks.front().bindings)
     CHECK_FALSE((binding.kind == ir::BindingKind::op && ir::op_of(binding) == ir::Op::gather));
 }

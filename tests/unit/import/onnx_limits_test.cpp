@@ -2,13 +2,14 @@
 // written out, new starts, depth. Beyond it the model is refused in one sentence.
 #include "fronts/onnx/import.h"
 #include "ir/text/text.h"
-#include "support/catch.h"
+#include "support/must.h"
 #include "support/onnx_bytes.h"
 
 #include <sys/resource.h>
 
 using namespace cugrt;
 using namespace cugrt::test::onnx_bytes;
+using cugrt::test::must;
 
 namespace {
 
@@ -20,10 +21,8 @@ std::string error_of(const std::string &graph, const std::string &functions = ""
   return imported.ok() ? "" : imported.status().message();
 }
 std::string text_of(const std::string &graph) {
-  const auto imported = import_of(graph);
-  INFO((imported.ok() ? "" : imported.status().message()));
-  REQUIRE(imported.ok());
-  return ir::print(imported->module);
+  const auto imported = must(import_of(graph));
+  return ir::print(imported.module);
 }
 bool holds(const std::string &text, const std::string &part) {
   return text.find(part) != std::string::npos;
@@ -117,15 +116,13 @@ TEST_CASE("the ops that a module's nodes become are bounded", "[long]") {
 
 TEST_CASE("a body's constants are the same in each turn") {
   const std::vector<float> many(5000, 1); // more than folds
-  const auto imported =
+  const auto imported = must(
       import_of(loop(64, floats("w", {1, 2, 3, 4}) + floats("large", many) +
                              node("Slice", {"large", "zero", "four"}, {"part"}) +
                              node("Add", {"a", "w"}, {"d"}) + node("Add", {"d", "part"}, {"b"})) +
-                ints("zero", {1}, {0}) + ints("four", {1}, {4}));
-  INFO((imported.ok() ? "" : imported.status().message()));
-  REQUIRE(imported.ok());
-  CHECK(imported->module.constants.size() <= 2);
-  CHECK(imported->weights.size() == 1);
+                ints("zero", {1}, {0}) + ints("four", {1}, {4})));
+  CHECK(imported.module.constants.size() <= 2);
+  CHECK(imported.weights.size() == 1);
 }
 
 TEST_CASE("a body's names count in each turn, a function's in each call", "[long]") {

@@ -1,21 +1,20 @@
 // Files whose nodes are not behind those whose results they read.
 #include "fronts/onnx/import.h"
 #include "ir/text/text.h"
-#include "support/catch.h"
+#include "support/must.h"
 #include "support/onnx_bytes.h"
 
 using namespace cugrt;
 using namespace cugrt::test::onnx_bytes;
+using cugrt::test::must;
 
 namespace {
 
 const std::string kX = input("x", kF32, {"4"}), kY = output("y", kF32, {"4"});
 
 std::string text_of(const std::string &graph) {
-  auto imported = onnx::import_bytes(model(graph), "", {});
-  INFO((imported.ok() ? "" : imported.status().message()));
-  REQUIRE(imported.ok());
-  return ir::print(imported->module);
+  auto imported = must(onnx::import_bytes(model(graph), "", {}));
+  return ir::print(imported.module);
 }
 std::string error_of(const std::string &graph) {
   auto imported = onnx::import_bytes(model(graph), "", {});
@@ -82,9 +81,7 @@ TEST_CASE("a function's nodes are put in order, too") {
                                              bytes(7, node("Neg", {"p"}, {"r"}).substr(2)) +
                                              bytes(9, number(2, 17)) + bytes(10, "own"));
   const std::string graph = node("Twice", {"x"}, {"y"}, bytes(7, "own")) + kX + kY;
-  auto imported = onnx::import_bytes(model(graph) + function, "", {});
-  INFO((imported.ok() ? "" : imported.status().message()));
-  REQUIRE(imported.ok());
-  const std::string text = ir::print(imported->module);
+  auto imported = must(onnx::import_bytes(model(graph) + function, "", {}));
+  const std::string text = ir::print(imported.module);
   CHECK(text.find("neg") < text.find("add"));
 }

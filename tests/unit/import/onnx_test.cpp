@@ -3,7 +3,7 @@
 #include "fronts/onnx/file/model.h"
 #include "fronts/onnx/import.h"
 #include "ir/text/text.h"
-#include "support/catch.h"
+#include "support/must.h"
 #include "support/onnx_bytes.h"
 #include "support/temporary_folder.h"
 
@@ -12,6 +12,7 @@
 
 using namespace cugrt;
 using namespace cugrt::test::onnx_bytes;
+using cugrt::test::must;
 
 namespace {
 
@@ -40,18 +41,13 @@ void check_holds(const std::string &text, const Holds &holds) {
   }
 }
 
-std::string message_of(const Result<onnx::Imported> &imported) {
-  return imported.ok() ? "" : imported.status().message();
-}
 std::string error_of(const std::string &file, const onnx::Options &options = {}) {
   auto imported = onnx::import_bytes(file, "", options);
   return imported.ok() ? "" : imported.status().message();
 }
 std::string text_of(const std::string &file, const onnx::Options &options = {}) {
-  auto imported = onnx::import_bytes(file, "", options);
-  INFO(message_of(imported));
-  REQUIRE(imported.ok());
-  const std::string text = ir::print(imported->module);
+  auto imported = must(onnx::import_bytes(file, "", options));
+  const std::string text = ir::print(imported.module);
   Diagnostics diagnostics;
   ir::verify(ir::parse(text, diagnostics), diagnostics);
   CHECK(diagnostics.render("imported", text).empty());
@@ -62,6 +58,16 @@ const std::string kRelu =
     model(node("Relu", {"x"}, {"y"}) + input("x", 1, {"n", "4"}) + output("y", 1, {"n", "4"}));
 
 using Ints = std::vector<int64_t>;
+
+/// A weight of f32, each of whose bytes is `value`.
+std::string weight(const std::string &name, Ints dims, char value) {
+  int64_t count = 4;
+  std::string tensor;
+  for (int64_t dim : dims)
+    tensor += number(1, uint64_t(dim)), count *= dim;
+  return bytes(5, tensor + number(2, kF32) + bytes(8, name) +
+                      bytes(9, std::string(size_t(count), value)));
+}
 
 } // namespace
 
@@ -419,9 +425,8 @@ TEST_CASE("arithmetic over shapes becomes expressions and emits nothing") {
 TEST_CASE("dimensions get names of the file's, of their number, or of --dim") {
   const std::string graph = node("Add", {"a", "b"}, {"y"}) + input("a", kF32, {"p2o.Dim", ""}) +
                             input("b", kF32, {"p2o.Dim", "1"}) + output("y", kF32, {});
-  auto imported = onnx::import_bytes(model(graph), "", {});
-  REQUIRE(imported.ok());
-  CHECK(imported->symbols ==
+  auto imported = must(onnx::import_bytes(model(graph), "", {}));
+  CHECK(imported.symbols ==
         std::vector<std::pair<std::string, std::string>>{{"p2o.Dim", "p2o.Dim"}, {"a[1]", "x1"}});
   onnx::Options options;
   options.dims = {{"p2o.Dim", "batch"}, {"a[1]", "3"}};
@@ -444,11 +449,10 @@ TEST_CASE("a file of weights begins with what keeps the others at round places")
              output("y." + name, kF32, {std::to_string(count)});
   }
   const std::string source = model(graph); // the weights' bytes lie in it
-  auto imported = onnx::import_bytes(source, "", {});
-  REQUIRE(imported.ok());
+  auto imported = must(onnx::import_bytes(source, "", {}));
   const TemporaryFolder folder;
   const std::string path = folder.path + "/w.safetensors";
-  REQUIRE(onnx::write_weights(path, *imported).ok());
+  REQUIRE(onnx::write_weights(path, imported).ok());
   std::ifstream stream(path, std::ios::binary);
   const std::string file(std::istreambuf_iterator<char>(stream), {});
   const size_t data = 8 + uint8_t(file[0]) + 256 * uint8_t(file[1]);
@@ -489,12 +493,10 @@ TEST_CASE("an integer input that decides a branch is a host integer; bound, the 
       bytes(5,
             number(2, kI64) + bytes(8, "rate") + bytes(9, std::string("\x80\x3e\0\0\0\0\0\0", 8))) +
       input("x", kF32, {"4"}) + input("sr", kI64, {}) + output("y", kF32, {"4"});
-  auto imported = onnx::import_bytes(model(graph), "", {});
-  INFO(message_of(imported));
-  REQUIRE(imported.ok());
-  check_holds(ir::print(imported->module), Holds("%sr: int<sr>") && Holds("if sr == 16000"));
-  REQUIRE(imported->inputs.size() == 2);
-  CHECK(imported->inputs[1].kind == onnx::InputKind::integer);
+  auto imported = must(onnx::import_bytes(model(graph), "", {}));
+  check_holds(ir::print(imported.module), Holds("%sr: int<sr>") && Holds("if sr == 16000"));
+  REQUIRE(imported.inputs.size() == 2);
+  CHECK(imported.inputs[1].kind == onnx::InputKind::integer);
   onnx::Options options;
   options.bind["sr"] = "16000";
   const std::string bound = text_of(model(graph), options);
@@ -509,12 +511,10 @@ TEST_CASE(
   const std::string reshape = node("Reshape", {"x", "shape"}, {"y"}) +
                               input("x", kF32, {"n", "12"}) + input("shape", kI64, {"2"}) +
                               output("y", kF32, {});
-  auto imported = onnx::import_bytes(model(reshape), "", {});
-  INFO(message_of(imported));
-  REQUIRE(imported.ok());
-  REQUIRE(imported->inputs.size() == 2);
-  CHECK(imported->inputs[1].kind == onnx::InputKind::shape);
-  const std::string text = ir::print(imported->module);
+  auto imported = must(onnx::import_bytes(model(reshape), "", {}));
+  REQUIRE(imported.inputs.size() == 2);
+  CHECK(imported.inputs[1].kind == onnx::InputKind::shape);
+  const std::string text = ir::print(imported.module);
   check_holds(text, Holds("%shape: shape<[shape_0, shape_1]>") && Holds("shape_0 = 512") &&
                         Holds("constraints = [shape_0*shape_1 <= 192]"));
 
@@ -574,18 +574,11 @@ TEST_CASE("a bound number that its dtype does not hold is an error with the rang
 }
 
 TEST_CASE("a BatchNormalization that alone reads a convolution is in its weights") {
-  const auto constant = [](const std::string &name, Ints dims) {
-    int64_t count = 4;
-    std::string tensor;
-    for (int64_t dim : dims)
-      tensor += number(1, uint64_t(dim)), count *= dim;
-    return bytes(5, tensor + number(2, kF32) + bytes(8, name) +
-                        bytes(9, std::string(size_t(count), '\1')));
-  };
   const std::string norm = node("BatchNormalization", {"h", "s", "b", "m", "v"}, {"y"});
-  const std::string around = input("x", kF32, {"n", "2", "8", "8"}) + constant("w", {3, 2, 3, 3}) +
-                             constant("s", {3}) + constant("b", {3}) + constant("m", {3}) +
-                             constant("v", {3}) + output("y", kF32, {});
+  const std::string around = input("x", kF32, {"n", "2", "8", "8"}) +
+                             weight("w", {3, 2, 3, 3}, '\1') + weight("s", {3}, '\1') +
+                             weight("b", {3}, '\1') + weight("m", {3}, '\1') +
+                             weight("v", {3}, '\1') + output("y", kF32, {});
   const auto count = [](const std::string &text, const std::string &part) {
     size_t found = 0;
     for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1))
@@ -602,14 +595,12 @@ TEST_CASE("a BatchNormalization that alone reads a convolution is in its weights
   onnx::Options options;
   options.every_value = true;
   auto imported =
-      onnx::import_bytes(model(node("Conv", {"x", "w"}, {"h"}) + norm + around), "", options);
-  INFO(message_of(imported));
-  REQUIRE(imported.ok());
-  REQUIRE(imported->outputs.size() == 2);
-  CHECK(imported->outputs[0].name == "y");
-  CHECK(imported->outputs[1].name == "h");
-  CHECK(imported->outputs[1].op == "Conv");
-  CHECK(imported->outputs[1].place == 0);
+      must(onnx::import_bytes(model(node("Conv", {"x", "w"}, {"h"}) + norm + around), "", options));
+  REQUIRE(imported.outputs.size() == 2);
+  CHECK(imported.outputs[0].name == "y");
+  CHECK(imported.outputs[1].name == "h");
+  CHECK(imported.outputs[1].op == "Conv");
+  CHECK(imported.outputs[1].place == 0);
 }
 
 TEST_CASE("frames in the place of an image: what is wrong in the text, and what the model is not") {
@@ -618,10 +609,9 @@ TEST_CASE("frames in the place of an image: what is wrong in the text, and what 
     INFO(text);
     CHECK_FALSE(onnx::parse_frames(text).ok());
   }
-  auto frames = onnx::parse_frames("nv12,swap,size=4x6,scale=1,mean=1:2:3,std=2");
-  REQUIRE(frames.ok());
-  CHECK((frames->nv12 && frames->swap && frames->rows == 4 && frames->columns == 6));
-  CHECK((frames->scale == 1 && frames->mean == std::vector<double>{1, 2, 3}));
+  auto frames = must(onnx::parse_frames("nv12,swap,size=4x6,scale=1,mean=1:2:3,std=2"));
+  CHECK((frames.nv12 && frames.swap && frames.rows == 4 && frames.columns == 6));
+  CHECK((frames.scale == 1 && frames.mean == std::vector<double>{1, 2, 3}));
   auto with = [&](const std::vector<std::string> &dims, const std::string &text) {
     onnx::Options options;
     options.frames["x"] = *onnx::parse_frames(text);
@@ -689,25 +679,15 @@ TEST_CASE("options that name what the model has not are refused, and told what i
 
 TEST_CASE("a dimension that can only be one number is that number") {
   // The state's second dimension is 1, so the batch is.
-  const auto weight = [](const std::string &name, Ints dims) {
-    int64_t count = 4;
-    std::string tensor;
-    for (int64_t dim : dims)
-      tensor += number(1, uint64_t(dim)), count *= dim;
-    return bytes(5, tensor + number(2, kF32) + bytes(8, name) +
-                        bytes(9, std::string(size_t(count), '\0')));
-  };
   const std::string gru =
       model(node("GRU", {"x", "w", "r", "", "", "h"}, {"y"}, integer_attribute("hidden_size", 3)) +
             input("x", kF32, {"t", "batch", "2"}) + input("h", kF32, {"1", "1", "3"}) +
-            weight("w", {1, 9, 2}) + weight("r", {1, 9, 3}) + output("y", kF32, {}));
-  auto imported = onnx::import_bytes(gru, "", {});
-  INFO(message_of(imported));
-  REQUIRE(imported.ok());
-  check_holds(ir::print(imported->module),
+            weight("w", {1, 9, 2}, '\0') + weight("r", {1, 9, 3}, '\0') + output("y", kF32, {}));
+  auto imported = must(onnx::import_bytes(gru, "", {}));
+  check_holds(ir::print(imported.module),
               Holds("%x: tensor<[t, 1, 2], f32>") && !Holds("match") && !Holds("batch"));
-  CHECK(imported->symbols[0] == std::pair<std::string, std::string>("t", "t"));
-  CHECK(imported->symbols[1] == std::pair<std::string, std::string>("batch", "1"));
+  CHECK(imported.symbols[0] == std::pair<std::string, std::string>("t", "t"));
+  CHECK(imported.symbols[1] == std::pair<std::string, std::string>("batch", "1"));
 }
 
 TEST_CASE("a squeeze without axes of what is 1 or not is refused, and taken where bounds tell") {

@@ -2,7 +2,7 @@
 // compiler/planner/published/chunks.h give, worked out by hand; peaks of packing are the least sum
 // of sizes, rounded up to 256 bytes between tensors, that are alive together. The modules are the
 // inputs of the golden files slots-*.txt.
-#include "support/catch.h"
+#include "support/must.h"
 
 #include "base/file.h"
 #include "compiler/passes/pass.h"
@@ -12,15 +12,12 @@
 
 using namespace cugrt;
 using namespace cugrt::plan;
+using cugrt::test::must;
+using cugrt::test::refused;
 
 namespace {
 
-ir::Module module_of(const std::string &text) {
-  Result<ir::Module> module = ir::parse_and_verify(text, "text");
-  INFO((module.ok() ? "" : module.status().message()));
-  REQUIRE(module.ok());
-  return std::move(*module);
-}
+ir::Module module_of(const std::string &text) { return must(ir::parse_and_verify(text, "text")); }
 
 ir::Module golden_module(const std::string &name) {
   const std::string file =
@@ -32,15 +29,14 @@ ir::Module golden_module(const std::string &name) {
 
 /// "x: 32 A, y: A, z" for x in a new block of 32 bytes, y in the same one, z unplanned.
 std::string written(ir::Module module, const ir::Function &function, ChunkFlaws flaws = {}) {
-  Result<ChunkPlan> plan = plan_chunks(module, function, flaws);
-  REQUIRE(plan.ok());
+  ChunkPlan plan = must(plan_chunks(module, function, flaws));
   std::string text;
-  for (const ChunkTensor &tensor : plan->tensors) {
+  for (const ChunkTensor &tensor : plan.tensors) {
     text += (text.empty() ? "" : ", ") + function.value(tensor.tensor).name;
     CHECK((tensor.chunk == kNoChunk) != tensor.reason.empty());
     if (tensor.chunk == kNoChunk)
       continue;
-    const StorageChunk &chunk = plan->chunks[tensor.chunk];
+    const StorageChunk &chunk = plan.chunks[tensor.chunk];
     text += ": ";
     if (chunk.first_tensor == tensor.tensor)
       text += module.exprs.to_string(chunk.bytes, function.symbol_names()) + " ";
@@ -55,12 +51,10 @@ std::string blocks_of(const std::string &text, ChunkFlaws flaws = {}) {
 }
 
 int64_t packed_peak(const ir::Module &module, const ir::Function &function) {
-  auto summaries = summarize_called(module);
-  REQUIRE(summaries.ok());
-  Result<MemoryPlan> plan = plan_memory(module, function, *summaries, {.reuse = Reuse::smallest});
-  REQUIRE(plan.ok());
+  auto summaries = must(summarize_called(module));
+  MemoryPlan plan = must(plan_memory(module, function, summaries, {.reuse = Reuse::smallest}));
   int64_t peak = 0;
-  for (const ScopePlan &scope : plan->scopes)
+  for (const ScopePlan &scope : plan.scopes)
     peak += scope.peak_bytes;
   return peak;
 }
@@ -212,9 +206,8 @@ TEST_CASE("a block that is free before a branch serves inside of it and is captu
   passes::PassContext context;
   REQUIRE(context.set("memory.storage_policy", "slots").ok());
   const passes::Pass *pipeline[] = {passes::find_pass("PlanMemory")};
-  Result<ir::Module> planned = passes::run_passes(module, pipeline, context);
-  REQUIRE(planned.ok());
-  const std::string printed = ir::print(*planned);
+  ir::Module planned = must(passes::run_passes(module, pipeline, context));
+  const std::string printed = ir::print(planned);
   CHECK(printed.find("using (%x, %storage)") != std::string::npos);
   module_of(printed);
 }
@@ -232,9 +225,8 @@ TEST_CASE("a tuple that names a tensor twice counts two uses, in its own block a
   ir::Module module = module_of("cugrt 1\n" + nested);
   ChunkFlaws published;
   published.repeated_part_breaks = true;
-  Result<ChunkPlan> plan = plan_chunks(module, module.functions.front(), published);
-  REQUIRE(plan.ok());
-  CHECK(plan->breaks);
+  ChunkPlan plan = must(plan_chunks(module, module.functions.front(), published));
+  CHECK(plan.breaks);
 }
 
 TEST_CASE("bounds of symbols that are not in the signature size nothing") {
@@ -249,11 +241,10 @@ TEST_CASE("a size that overflows is an error with its place") {
       module_of("cugrt 1\n" + kKernels +
                 "func @f(%x: tensor<[n], u8>) attributes {upper_bounds = {n = 4000000000}} {\n"
                 "%a = alloc : tensor<[n, n, n], f32>\nlaunch @w(%a)\nreturn\n}\n");
-  Result<ChunkPlan> plan = plan_chunks(module, module.functions.front());
-  REQUIRE_FALSE(plan.ok());
-  CHECK(plan.status().code() == Code::out_of_range);
-  CHECK(plan.status().message().find("%a") != std::string::npos);
-  CHECK(plan.status().location().substr(0, 2) == "6:");
+  const Status plan = refused(plan_chunks(module, module.functions.front()));
+  CHECK(plan.code() == Code::out_of_range);
+  CHECK(plan.message().find("%a") != std::string::npos);
+  CHECK(plan.location().substr(0, 2) == "6:");
 }
 
 TEST_CASE("upper bounds stay symbolic in symbols without bounds") {

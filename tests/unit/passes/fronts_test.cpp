@@ -5,7 +5,7 @@
 #include "compiler/planner/lower/planner.h"
 #include "ir/text/text.h"
 
-#include "support/catch.h"
+#include "support/must.h"
 
 #include <algorithm>
 #include <random>
@@ -13,6 +13,7 @@
 #include <vector>
 
 using namespace cugrt;
+using cugrt::test::must;
 
 namespace {
 
@@ -72,18 +73,11 @@ Dag branches(int count, int length) {
 }
 
 plan::Plan planned(const std::string &text, const std::string &reuse = "balanced") {
-  auto module = ir::parse_and_verify(text, "test");
-  INFO((module.ok() ? "" : module.status().to_string()));
-  REQUIRE(module.ok());
+  auto module = must(ir::parse_and_verify(text, "test"));
   passes::PassContext context;
   REQUIRE(context.set("memory.reuse", reuse).ok());
-  auto lowered = passes::run_passes(*module, passes::default_pipeline(), context);
-  INFO((lowered.ok() ? "" : lowered.status().to_string()));
-  REQUIRE(lowered.ok());
-  auto plan = plan::make_plan(*lowered, {});
-  INFO((plan.ok() ? "" : plan.status().to_string()));
-  REQUIRE(plan.ok());
-  return std::move(*plan);
+  auto lowered = must(passes::run_passes(module, passes::default_pipeline(), context));
+  return must(plan::make_plan(lowered, {}));
 }
 
 /// Nodes on the longest path of the only region.
@@ -166,13 +160,10 @@ TEST_CASE("nothing moves across a host builtin") {
     text += std::string("  %") + name + " = alloc : " + type + "\n  launch @mix(%x, %x, %" + name +
             ")\n  host \"log\"(%x)\n";
   text += "  return %a, %b\n}\n";
-  auto module = ir::parse_and_verify(text, "test");
-  INFO((module.ok() ? "" : module.status().to_string()));
-  REQUIRE(module.ok());
-  auto lowered = passes::run_passes(*module, passes::default_pipeline(), {});
-  REQUIRE(lowered.ok());
+  auto module = must(ir::parse_and_verify(text, "test"));
+  auto lowered = must(passes::run_passes(module, passes::default_pipeline(), {}));
   std::vector<ir::BindingKind> kinds;
-  for (const ir::Binding &b : lowered->functions[0].body().bindings)
+  for (const ir::Binding &b : lowered.functions[0].body().bindings)
     kinds.push_back(b.kind);
   using enum ir::BindingKind;
   CHECK(kinds == std::vector{alloc, launch, host_call, alloc, launch, host_call});
@@ -274,11 +265,9 @@ func @main(%x: )" + type + ", %y: out " +
 )";
   CHECK(arena_bytes(planned(text)) == 1024);
   CHECK(longest_path(planned(text)) == 1);
-  auto module = ir::parse_and_verify(text, "test");
-  REQUIRE(module.ok());
+  auto module = must(ir::parse_and_verify(text, "test"));
   plan::PlannerOptions one_lane;
   one_lane.max_lanes = 1;
-  auto plan = plan::make_plan(*module, one_lane);
-  REQUIRE(plan.ok());
-  CHECK(arena_bytes(*plan) == 512);
+  auto plan = must(plan::make_plan(module, one_lane));
+  CHECK(arena_bytes(plan) == 512);
 }

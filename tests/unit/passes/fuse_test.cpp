@@ -1,6 +1,6 @@
 // Groups over graphs of patterns, and what FuseOps and FuseKernels make of modules. Whole texts
 // stand in the goldens fuse-ops.txt and fuse-kernels.txt.
-#include "support/catch.h"
+#include "support/must.h"
 
 #include "compiler/passes/op_groups.h"
 #include "compiler/passes/pass.h"
@@ -8,6 +8,8 @@
 
 using namespace cugrt;
 using namespace cugrt::passes;
+using cugrt::test::contains;
+using cugrt::test::must;
 using enum ir::OpPattern;
 
 namespace {
@@ -28,21 +30,14 @@ Groups groups(const std::vector<Op> &ops, GroupOptions options = {}) {
   return group_ops(graph, options);
 }
 
-ir::Module parse(const std::string &text) {
-  Result<ir::Module> module = ir::parse_and_verify(text, "text");
-  INFO((module.ok() ? "" : module.status().message()));
-  REQUIRE(module.ok());
-  return std::move(*module);
-}
+ir::Module parse(const std::string &text) { return must(ir::parse_and_verify(text, "text")); }
 
 ir::Module run(const ir::Module &module, const std::vector<std::string> &names) {
   std::vector<const Pass *> list;
   for (const std::string &name : names)
     list.push_back(find_pass(name));
-  Result<ir::Module> result = run_passes(module, list, {});
-  INFO((result.ok() ? "" : result.status().to_string()));
-  REQUIRE(result.ok());
-  return parse(ir::print(*result)); // what passes give is verified
+  ir::Module result = must(run_passes(module, list, {}));
+  return parse(ir::print(result)); // what passes give is verified
 }
 
 size_t count(const ir::Module &module, ir::BindingKind kind) {
@@ -212,10 +207,9 @@ TEST_CASE("a mean takes in what is before and behind it; by the published rules,
     PassContext context;
     REQUIRE(context.set("fuse.rules", rules).ok());
     const Pass *const passes[] = {find_pass("FuseOps")};
-    Result<ir::Module> grouped = run_passes(module, passes, context);
-    REQUIRE(grouped.ok());
-    REQUIRE(grouped->functions.size() == 2);
-    return grouped->functions[1].name;
+    ir::Module grouped = must(run_passes(module, passes, context));
+    REQUIRE(grouped.functions.size() == 2);
+    return grouped.functions[1].name;
   };
   CHECK(group("extended") == "fused_exp_reduce_mean_sqrt");
   CHECK(group("published") == "fused_reduce_mean_sqrt");
@@ -225,9 +219,8 @@ TEST_CASE("in the default pipeline what nothing uses keeps no ops apart") {
   const ir::Module module =
       parse(function("%x: tensor<[4, 8], f32>", "tensor<[4, 8], f32>",
                      "  %e = exp(%x)\n  %dead = softmax(%e)\n  %s = sqrt(%e)\n  return %s\n"));
-  Result<ir::Module> lowered = run_passes(module, default_pipeline(), {});
-  REQUIRE(lowered.ok());
-  CHECK(count(*lowered, ir::BindingKind::launch) == 1);
+  ir::Module lowered = must(run_passes(module, default_pipeline(), {}));
+  CHECK(count(lowered, ir::BindingKind::launch) == 1);
 }
 
 TEST_CASE("a group that checks what its caller does not keep stays a call") {
@@ -733,8 +726,7 @@ TEST_CASE("a preferred variant of matmul is taken by the products that can, and 
     CHECK(entries("neg(%x)", "neg(%y)", fused, "mma")->empty()); // nothing to prefer it for
     const Status refused = entries("neg(%x)", f32, fused, "mma").take_status();
     CHECK(refused.code() == Code::invalid_argument);
-    CHECK(refused.message().find("asks for mma, which multiplies f16 and bf16") !=
-          std::string::npos);
+    CHECK(contains(refused.message(), "asks for mma, which multiplies f16 and bf16"));
   }
   // What can take it is a launch already when LegalizeOps finds the other.
   CHECK(*entries(f16, f32, true, "mma", "cumsum") == Names{"matmul_mma", "matmul_tiled"});

@@ -1,6 +1,6 @@
 // ToMixedPrecision: its options, and rules that hold for whole modules. What it makes of modules
 // stands in the goldens mixed-precision*.txt.
-#include "support/catch.h"
+#include "support/must.h"
 
 #include "base/type/element.h"
 #include "compiler/passes/pass.h"
@@ -8,6 +8,7 @@
 
 using namespace cugrt;
 using namespace cugrt::passes;
+using cugrt::test::must;
 
 namespace {
 
@@ -30,10 +31,8 @@ std::string narrowed(const std::string &text, const Settings &settings) {
   PassContext context;
   for (const auto &[name, value] : settings)
     REQUIRE(context.set(name, value).ok());
-  Result<ir::Module> module = ir::parse_and_verify(text, "text");
-  INFO((module.ok() ? "" : module.status().message()));
-  REQUIRE(module.ok());
-  Result<ir::Module> result = find_pass("ToMixedPrecision")->run(*module, context);
+  ir::Module module = must(ir::parse_and_verify(text, "text"));
+  Result<ir::Module> result = find_pass("ToMixedPrecision")->run(module, context);
   return result.ok() ? ir::print(*result) : result.status().message();
 }
 
@@ -186,21 +185,17 @@ TEST_CASE("small networks in f16 have at most a launch more than in f32") {
     for (const char *dtype : {"none", "f16"}) {
       PassContext context;
       REQUIRE(context.set("mixed.dtype", dtype).ok());
-      const Result<ir::Module> module = ir::parse_and_verify(
+      const ir::Module module = must(ir::parse_and_verify(
           std::string("cugrt 1\nfunc @main(%x: tensor<[2, 16, 8, 8], f32>, ") + net.params +
               ") -> (tensor<[" + net.result + "], f32>) attributes {num_inputs = 1} {\n  " +
               net.body + "\n  return %y\n}\n",
-          "text");
-      INFO((module.ok() ? "" : module.status().message()));
-      REQUIRE(module.ok());
-      const Result<ir::Module> lowered = run_passes(*module, default_pipeline(), context);
-      INFO((lowered.ok() ? "" : lowered.status().message()));
-      REQUIRE(lowered.ok());
-      const ir::Function &main = lowered->functions[0];
+          "text"));
+      const ir::Module lowered = must(run_passes(module, default_pipeline(), context));
+      const ir::Function &main = lowered.functions[0];
       launches.push_back(
           std::ranges::count(main.body().bindings, ir::BindingKind::launch, &ir::Binding::kind));
       if (launches.size() > 1)
-        UNSCOPED_INFO(ir::print(*lowered));
+        UNSCOPED_INFO(ir::print(lowered));
     }
     CHECK(launches[1] <= launches[0] + 1);
   }
@@ -436,16 +431,14 @@ func @main(%x: tensor<[4, 8], f32>, %w: tensor<[8, 8], f32>) -> (tensor<[4, 9], 
   auto made = [&](const char *dtype, const char *pad) {
     PassContext context;
     REQUIRE(context.set("mixed.dtype", dtype).ok());
-    const auto module = ir::parse_and_verify(replaced(text, "VALUE", pad), "text");
-    REQUIRE(module.ok());
-    Result<ir::Module> result = find_pass("ToMixedPrecision")->run(*module, context);
-    REQUIRE(result.ok());
-    REQUIRE(result->constants.size() == 1);
+    const auto module = must(ir::parse_and_verify(replaced(text, "VALUE", pad), "text"));
+    ir::Module result = must(find_pass("ToMixedPrecision")->run(module, context));
+    REQUIRE(result.constants.size() == 1);
     std::vector<double> values;
     for (size_t i = 0; i < 8; ++i)
       values.push_back(
-          ir::float_at(*ir::dtype_from_name(dtype), &result->constants[0].bytes[2 * i]));
-    return std::pair(values, ir::print(*result));
+          ir::float_at(*ir::dtype_from_name(dtype), &result.constants[0].bytes[2 * i]));
+    return std::pair(values, ir::print(result));
   };
   const double above = std::numeric_limits<double>::infinity(), most = 0x1.fep127;
   const auto [f16, padded] = made("f16", "-1000000000");

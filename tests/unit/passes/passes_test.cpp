@@ -1,5 +1,5 @@
 // Pass context, pass table, and the cloner that passes are made from.
-#include "support/catch.h"
+#include "support/must.h"
 
 #include "base/file.h"
 #include "compiler/passes/pass.h"
@@ -9,6 +9,7 @@
 
 using namespace cugrt;
 using namespace cugrt::passes;
+using cugrt::test::must;
 
 namespace {
 
@@ -81,19 +82,17 @@ TEST_CASE("a cloned function prints as the original does, whatever it holds") {
   const ir::Module module = parse_text(golden_input("ir/sample.txt"));
   ir::Module copy = ir::without_functions(module);
   for (const ir::Function &function : module.functions) {
-    Result<ir::Function> clone = ir::FunctionCloner(function, copy).run();
-    REQUIRE(clone.ok());
-    copy.functions.push_back(std::move(*clone));
+    ir::Function clone = must(ir::FunctionCloner(function, copy).run());
+    copy.functions.push_back(std::move(clone));
   }
   CHECK(ir::print(copy) == ir::print(module));
 }
 
 TEST_CASE("the default pipeline leaves no tensor-level op and plans every inner tensor") {
   const ir::Module module = parse_text(golden_input("passes/legalize-convolution.txt"));
-  Result<ir::Module> result = run_passes(module, default_pipeline(), {});
-  REQUIRE(result.ok());
+  ir::Module result = must(run_passes(module, default_pipeline(), {}));
   size_t launches = 0, unplanned = 0;
-  for (const ir::Binding &binding : result->functions[0].body().bindings) {
+  for (const ir::Binding &binding : result.functions[0].body().bindings) {
     CHECK(binding.kind != ir::BindingKind::op);
     launches += binding.kind == ir::BindingKind::launch;
     unplanned += binding.kind == ir::BindingKind::alloc;
@@ -137,10 +136,7 @@ private func @f0(%x: tensor<[8], f32>, %y: inout tensor<[8], f32>) {
 
 ir::Module inlined(const std::string &text) {
   const Pass *const passes[] = {find_pass("InlineFunctions"), find_pass("EliminateDeadFunctions")};
-  Result<ir::Module> result = run_passes(parse_text(text), passes, {});
-  INFO((result.ok() ? "" : result.status().to_string()));
-  REQUIRE(result.ok());
-  return std::move(*result);
+  return must(run_passes(parse_text(text), passes, {}));
 }
 
 size_t most_launches(const ir::Module &module) {
@@ -210,13 +206,11 @@ TEST_CASE("the default pipeline packs callees with their callers, each tensor wi
        {std::pair{"true", 4352}, std::pair{"false", 8448}}) {
     PassContext context;
     REQUIRE(context.set("inline.functions", inline_functions).ok());
-    Result<ir::Module> lowered = run_passes(module, default_pipeline(), context);
-    REQUIRE(lowered.ok());
-    Result<plan::Plan> plan = plan::make_plan(*lowered, {});
-    REQUIRE(plan.ok());
-    REQUIRE(plan->arenas.size() == 1);
-    CHECK(plan->arenas[0].bytes == bytes);
-    CHECK(plan->functions.size() == 1); // private ones that no step calls are no part of the plan
+    ir::Module lowered = must(run_passes(module, default_pipeline(), context));
+    plan::Plan plan = must(plan::make_plan(lowered, {}));
+    REQUIRE(plan.arenas.size() == 1);
+    CHECK(plan.arenas[0].bytes == bytes);
+    CHECK(plan.functions.size() == 1); // private ones that no step calls are no part of the plan
   }
 }
 
@@ -242,7 +236,7 @@ std::string rewritten(const std::string &text, std::vector<std::string_view> pas
   return result.ok() ? ir::print(*result) : result.status().message();
 }
 
-const char *const kUnplanned = R"(cugrt 1
+const std::string kLiftedKernel = R"(cugrt 1
 
 kernel @k {
   source "k.cu"
@@ -251,7 +245,10 @@ kernel @k {
   launch { grid (1, 1, 1) block (8, 1, 1) }
 }
 
-func @main(%x: tensor<[8], f32>) -> (tensor<[8], f32>) {
+)";
+
+const std::string kUnplanned =
+    kLiftedKernel + R"(func @main(%x: tensor<[8], f32>) -> (tensor<[8], f32>) {
   %a = alloc : tensor<[8], f32>
   launch @k(%x, %a, 8)
   %b = alloc : tensor<[8], f32>
@@ -277,9 +274,7 @@ TEST_CASE("a key of more symbols than a shape has dimensions is an error that na
     dims += std::string(c == 'a' ? "" : ", ") + "%" + c + ": tensor<[" + c + "], f32>";
     sum += std::string(c == 'a' ? "" : " + ") + c;
   }
-  const std::string kernel =
-      std::string(kUnplanned).substr(0, std::string(kUnplanned).find("func"));
-  const std::string text = kernel + "func @main(%x: out tensor<[8], f32>, " + dims +
+  const std::string text = kLiftedKernel + "func @main(%x: out tensor<[8], f32>, " + dims +
                            ") attributes {num_inputs = 1} {\n" +
                            "  %s = alloc_storage \"global\", 32\n"
                            "  %t = alloc_tensor %s, 0 : tensor<[8], f32>\n"
@@ -310,11 +305,9 @@ TEST_CASE(
 }
 )";
   };
-  const std::string kernel =
-      std::string(kUnplanned).substr(0, std::string(kUnplanned).find("func"));
   for (int bytes : {32, 64, 128}) {
-    const std::string text =
-        rewritten(kernel + function("one", 64) + function("two", bytes), {"RewriteCudaGraph"});
+    const std::string text = rewritten(kLiftedKernel + function("one", 64) + function("two", bytes),
+                                       {"RewriteCudaGraph"});
     INFO(text);
     CHECK(ir::parse_and_verify(text, "result").ok());
     const bool shared = text.find("@one_cuda_graph_capture, %args, 1") != std::string::npos;
@@ -323,9 +316,7 @@ TEST_CASE(
 }
 
 TEST_CASE("tuples go into regions as they are, and come out as their parts") {
-  const std::string kernel =
-      std::string(kUnplanned).substr(0, std::string(kUnplanned).find("func"));
-  const std::string text = rewritten(kernel + R"(
+  const std::string text = rewritten(kLiftedKernel + R"(
 
 func @tuples(%x: tensor<[8], f32>, %w: tensor<[8], f32>) attributes {num_inputs = 1} {
   %before = tuple(%w, 3)
