@@ -1,5 +1,5 @@
 // Elements of constants, attributes of ops, and text at its limits.
-#include "support/catch.h"
+#include "support/must.h"
 
 #include "base/type/element.h"
 #include "ir/module/builder.h"
@@ -13,6 +13,8 @@
 
 using namespace cugrt;
 using namespace cugrt::ir;
+using cugrt::test::must;
+using cugrt::test::refused;
 
 namespace {
 
@@ -248,13 +250,12 @@ TEST_CASE("a module from a pass is quoted where it has no place in a text") {
 
 TEST_CASE("parse_and_verify names the file and the kind of error") {
   CHECK(parse_and_verify("cugrt 1\n", "m.cugrt").ok());
-  auto broken = parse_and_verify("cugrt", "m.cugrt");
-  REQUIRE_FALSE(broken.ok());
-  CHECK(broken.status().code() == Code::parse_error);
-  CHECK(broken.status().message().find("m.cugrt:1:6: error: ") == 0);
-  auto wrong = parse_and_verify("cugrt 1\nfunc @f() {\n  call @f()\n  return\n}\n", "m.cugrt");
-  REQUIRE_FALSE(wrong.ok());
-  CHECK(wrong.status().code() == Code::verify_error);
+  const Status broken = refused(parse_and_verify("cugrt", "m.cugrt"));
+  CHECK(broken.code() == Code::parse_error);
+  CHECK(broken.message().find("m.cugrt:1:6: error: ") == 0);
+  const Status wrong =
+      refused(parse_and_verify("cugrt 1\nfunc @f() {\n  call @f()\n  return\n}\n", "m.cugrt"));
+  CHECK(wrong.code() == Code::verify_error);
 }
 
 TEST_CASE("a module that is handed over is of this build, verified, and quotes its own text") {
@@ -262,22 +263,21 @@ TEST_CASE("a module that is handed over is of this build, verified, and quotes i
   FunctionBuilder builder(module, "main");
   const ValueId x = builder.param("x", module.types.tensor(DType::f32, {module.exprs.constant(4)}));
   module.functions.push_back(builder.finish(std::vector{Operand::of(x)})); // no result is declared
-  auto built = make_built(std::move(module));
-  REQUIRE(built.ok());
-  CHECK(*built->text == "cugrt 1\n\nfunc @main(%x: tensor<[4], f32>) {\n  return %x\n}\n");
-  const Function &main = built->module->functions[0];
+  auto built = must(make_built(std::move(module)));
+  CHECK(*built.text == "cugrt 1\n\nfunc @main(%x: tensor<[4], f32>) {\n  return %x\n}\n");
+  const Function &main = built.module->functions[0];
   CHECK(main.location == SourceLocation{3, 6});
   CHECK(main.value(x).location == SourceLocation{3, 12});
   CHECK(main.body().end_location == SourceLocation{4, 3});
-  const Status unverified = check_built(*built, "model");
+  const Status unverified = check_built(built, "model");
   CHECK(unverified.code() == Code::verify_error);
   CHECK(unverified.message().find("model:4:3: error: ") == 0);
-  built->build = "0.0.0";
-  CHECK(check_built(*built, "model").code() == Code::invalid_argument);
+  built.build = "0.0.0";
+  CHECK(check_built(built, "model").code() == Code::invalid_argument);
 }
 
 TEST_CASE("bindings that one printer prints after one another are as each by itself") {
-  const auto module = parse_and_verify(R"(cugrt 1
+  const auto module = must(parse_and_verify(R"(cugrt 1
 func @f(%x: tensor<[n, 4], f32>, %p: tensor<[1], i32>) -> (tensor<[n, 4], f32>) {
   read q = %p[0] in [0, 7]
   %s = shape [n + 1, 2*n]
@@ -286,14 +286,13 @@ func @f(%x: tensor<[n, 4], f32>, %p: tensor<[1], i32>) -> (tensor<[n, 4], f32>) 
   return %y
 }
 )",
-                                       "m.cugrt");
-  REQUIRE(module.ok());
-  const Function &f = module->functions[0];
-  BindingPrinter printer(*module, f);
+                                            "m.cugrt"));
+  const Function &f = module.functions[0];
+  BindingPrinter printer(module, f);
   std::string all;
   for (const Binding &b : f.body().bindings) {
     const std::string one = printer.print(b);
-    CHECK(one == print_binding(*module, f, b));
+    CHECK(one == print_binding(module, f, b));
     all += one + "\n";
   }
   CHECK(all == "read q = %p[0] in [0, 7]\n%s = shape [n + 1, 2*n]\n"
