@@ -78,12 +78,8 @@ const Meeting kMeetings[] = {
      "@%p1 shfl.sync.bfly.b32 %r0, %v, 31, 31, 0x00ffff00;\n",
      [](uint32_t lane) { return lane >= 8 && lane < 24 ? 3 * (lane ^ 31) + 7 : 5; }}};
 
-struct Aligned {
-  const char *operation;
-  uint32_t (*result)(uint32_t lane);
-};
-
-const Aligned kAligned[] = {
+/// What all lanes of a warp execute together.
+const Meeting kAligned[] = {
     {"mov.u32 %r1, 0x01010101; mov.u32 %r2, 0;\n"
      "mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%r0, %r8, %r9, %r10}, {%r1, %r1}, {%r1},\n"
      "{%r2, %r2, %r2, %r2};\n",
@@ -105,42 +101,30 @@ std::string halves(const std::string &low, const std::string &high) {
 
 } // namespace
 
-TEST_CASE("lanes meet in a function that is called from both ways of a branch") {
-  for (const Meeting &meeting : kMeetings) {
-    INFO(meeting.operation);
-    const std::vector<uint32_t> got = run(meeting.operation, halves(call("f"), call("f")));
-    for (uint32_t lane = 0; lane < 32; ++lane)
-      REQUIRE(got[lane] == meeting.result(lane));
-  }
-}
-
-TEST_CASE("lanes meet in a function at different depths of calls") {
-  for (const Meeting &meeting : kMeetings) {
-    INFO(meeting.operation);
-    const std::string tag = "and.b32 %r1, %i, 3; mad.lo.u32 %v, %r1, 0x10000, %v;\n";
-    for (const std::string &body :
-         {halves(call("f"), call("h")), halves(call("h"), call("g")),
-          // A quarter of the lanes each is none, one, two and three calls deeper.
-          tag + call("deep")}) {
-      const std::vector<uint32_t> got = run(meeting.operation, body);
-      for (uint32_t lane = 0; lane < 32; ++lane)
-        REQUIRE(got[lane] == meeting.result(lane));
-    }
-  }
-}
-
-TEST_CASE("lanes meet in a function that they reach through registers") {
+TEST_CASE("lanes meet in a function that they reach by different calls") {
+  struct Way {
+    const char *name;
+    std::string body;
+  };
   const std::string through = "signature: .callprototype (.param .b32 _) _ (.param .b32 _);\n"
                               "and.b32 %r1, %i, 1; setp.eq.u32 %p0, %r1, 0;\n"
                               "mov.u64 %l0, g; mov.u64 %l1, h; selp.b64 %l2, %l0, %l1, %p0;\n"
                               "{ .param .b32 in; .param .b32 out; st.param.b32 [in], %v;\n"
                               "call (out), %l2, (in), signature; ld.param.b32 %r0, [out]; }\n";
-  for (const Meeting &meeting : kMeetings) {
-    INFO(meeting.operation);
-    const std::vector<uint32_t> got = run(meeting.operation, through);
-    for (uint32_t lane = 0; lane < 32; ++lane)
-      REQUIRE(got[lane] == meeting.result(lane));
-  }
+  const std::string tag = "and.b32 %r1, %i, 3; mad.lo.u32 %v, %r1, 0x10000, %v;\n";
+  for (const Way &way : std::initializer_list<Way>{
+           {"from both ways of a branch", halves(call("f"), call("f"))},
+           {"at different depths", halves(call("f"), call("h"))},
+           {"behind two others", halves(call("h"), call("g"))},
+           {"a quarter of the lanes each none, one, two and three calls deeper",
+            tag + call("deep")},
+           {"through registers", through}})
+    for (const Meeting &meeting : kMeetings) {
+      INFO(way.name << ": " << meeting.operation);
+      const std::vector<uint32_t> got = run(meeting.operation, way.body);
+      for (uint32_t lane = 0; lane < 32; ++lane)
+        REQUIRE(got[lane] == meeting.result(lane));
+    }
 }
 
 TEST_CASE("lanes that come to one call over a backward branch go on together in the function") {
@@ -157,8 +141,7 @@ TEST_CASE("lanes that come to one call over a backward branch go on together in 
            "add.u32 %r1, %r1, %r0; bra.uni again;\nfinished: mov.u32 %r0, %r1;\n";
   };
   std::vector<Meeting> all(std::begin(kMeetings), std::end(kMeetings));
-  for (const Aligned &aligned : kAligned)
-    all.push_back({aligned.operation, aligned.result});
+  all.insert(all.end(), std::begin(kAligned), std::end(kAligned));
   for (const Meeting &meeting : all)
     for (uint32_t idle_turns : {1, 50, 2000}) { // so that turns of paths end in other places
       INFO(meeting.operation << " after " << idle_turns);
@@ -172,7 +155,7 @@ TEST_CASE("what a whole warp executes together is refused in different calls, by
   const std::string wmma = "mov.u64 %l0, m; cvta.shared.u64 %l0, %l0;\n"
                            "wmma.load.a.sync.aligned.row.m16n16k16.u8 {%r0, %r1}, [%l0];\n";
   std::vector<std::string> operations{wmma};
-  for (const Aligned &aligned : kAligned)
+  for (const Meeting &aligned : kAligned)
     operations.push_back(aligned.operation);
   for (const std::string &operation : operations) {
     INFO(operation);

@@ -213,17 +213,12 @@ TEST_CASE("a function keeps shared variables of its own") {
 }
 
 TEST_CASE("dependent launches ask the launch for what they wait for") {
-  auto memory = std::move(emulator::AddressSpace::create(1 << 20)).value();
-  auto program =
-      std::move(emulator::Program::load(
-                    control_kernel("griddepcontrol.launch_dependents;\ngriddepcontrol.wait;\n"
-                                   "ld.global.u64 %l0, [%out];\nadd.u64 %l0, %l0, "
-                                   "1;\nst.global.u64 [%out], %l0;\nret;"),
-                    emulator::default_profile(), *memory))
-          .value();
-  uint64_t out = std::move(memory->allocate(64 * 8)).value();
-  auto *words = reinterpret_cast<uint64_t *>(memory->host(out));
-  std::fill_n(words, 64, 0);
+  Emulated device;
+  device.load(control_kernel("griddepcontrol.launch_dependents;\ngriddepcontrol.wait;\n"
+                             "ld.global.u64 %l0, [%out];\nadd.u64 %l0, %l0, 1;\n"
+                             "st.global.u64 [%out], %l0;\nret;"));
+  uint64_t out = device.upload(std::vector<uint64_t>(64));
+  auto *words = reinterpret_cast<uint64_t *>(device.memory().host(out));
   std::atomic<int> waits{0}, launches{0};
   // The predecessor's writes are made when the first warp waits.
   const std::function<void()> wait = [&] {
@@ -236,7 +231,7 @@ TEST_CASE("dependent launches ask the launch for what they wait for") {
   config.params = std::as_bytes(std::span(&out, 1));
   config.wait_for_predecessors = &wait;
   config.launch_dependents = &launch;
-  REQUIRE_FALSE(program->launch(*program->find_kernel("k"), config));
+  REQUIRE_FALSE(device.program().launch(*device.program().find_kernel("k"), config));
   CHECK(waits == 2);
   CHECK(launches == 2);
   for (int i = 0; i < 64; ++i)
@@ -257,21 +252,14 @@ TEST_CASE("blocks that wait for one another get on after few instructions") {
         "mov.u32 %r3, 0;\npause:\nadd.u32 %r3, %r3, 1;\nsetp.lt.u32 %p1, %r3, 20;\n"
         "@%p1 bra pause;\nadd.u64 %l1, %l1, 1;\nld.volatile.global.u32 %r2, [%l0]"}) {
     INFO(load);
-    auto memory = std::move(emulator::AddressSpace::create(1 << 20)).value();
-    auto program =
-        std::move(
-            emulator::Program::load(
-                control_kernel("ld.param.u64 %l0, [o];\nmov.u32 %r1, %nctaid.x;\nmov.u32 %r3, 0;\n"
+    Emulated device;
+    device.load(control_kernel("ld.param.u64 %l0, [o];\nmov.u32 %r1, %nctaid.x;\nmov.u32 %r3, 0;\n"
                                "mov.u64 %l1, 0;\nsetp.ne.u32 %p0, %i, 0;\n@%p0 bra meet;\n"
                                "red.global.add.u32 [%l0], 1;\nspin:\n" +
                                std::string(load) +
                                ";\nsetp.lt.u32 %p1, %r2, %r1;\n@%p1 bra spin;\nmeet:\nbar.sync 0;\n"
-                               "red.global.add.u32 [%l0+4], 1;\nret;"),
-                emulator::default_profile(), *memory))
-            .value();
-    uint64_t out = std::move(memory->allocate(8)).value();
-    auto *words = reinterpret_cast<uint32_t *>(memory->host(out));
-    words[0] = words[1] = 0;
+                               "red.global.add.u32 [%l0+4], 1;\nret;"));
+    uint64_t out = device.upload(std::vector<uint32_t>(2));
     emulator::ExecutionCounters counters;
     emulator::LaunchConfig config;
     config.grid = {kBlocks, 1, 1};
@@ -279,7 +267,8 @@ TEST_CASE("blocks that wait for one another get on after few instructions") {
     config.params = std::as_bytes(std::span(&out, 1));
     config.counters = &counters;
     config.max_threads = 1; // what runs when is the same each time
-    REQUIRE_FALSE(program->launch(*program->find_kernel("k"), config));
+    REQUIRE_FALSE(device.program().launch(*device.program().find_kernel("k"), config));
+    const auto words = device.download<uint32_t>(out, 2);
     CHECK(words[0] == kBlocks);
     CHECK(words[1] == kBlocks * kThreads);
     // Each block goes round a few hundred times before it makes way for the next.

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <functional>
 #include <unistd.h>
 
 using namespace cugrt::test;
@@ -12,13 +13,18 @@ namespace {
 const char *const kTargets[] = {"compute_75", "compute_80", "compute_90", "compute_100",
                                 "compute_120"};
 
-std::string_view profile_for(std::string_view target) {
-  return target == "compute_75"    ? "sm_75"
-         : target == "compute_80"  ? "sm_80"
-         : target == "compute_90"  ? "sm_90"
-         : target == "compute_100" ? "sm_100"
-                                   : "sm_120";
+std::string profile_for(const std::string &target) {
+  return "sm" + target.substr(target.find('_'));
 }
+
+/// A device of the target's architecture with a program compiled for it.
+struct OnTarget : Emulated {
+  OnTarget(const char *target, std::string_view source,
+           const std::vector<std::string> &options = {})
+      : Emulated(profile_for(target)) {
+    load_cuda(source, target, options);
+  }
+};
 
 void check_close(const std::vector<float> &got, const std::vector<double> &want, double tolerance) {
   REQUIRE(got.size() == want.size());
@@ -39,13 +45,11 @@ void check_close(const std::vector<float> &got, const std::vector<double> &want,
 
 TEST_CASE("vectors are added, with a tail that fills no warp") {
   for (const char *target : kTargets) {
-    Emulated device(profile_for(target));
-    device.load_cuda(
-        R"(extern "C" __global__ void add(const float *a, const float *b, float *c, int n) {
+    OnTarget device(
+        target, R"(extern "C" __global__ void add(const float *a, const float *b, float *c, int n) {
       int i = blockIdx.x * blockDim.x + threadIdx.x;
       if (i < n) c[i] = a[i] + b[i];
-    })",
-        target);
+    })");
     int n = 1000;
     auto a = Random(1).floats(n), b = Random(2).floats(n);
     uint64_t pa = device.upload(a), pb = device.upload(b), pc = device.allocate(n * 4);
@@ -58,8 +62,7 @@ TEST_CASE("vectors are added, with a tail that fills no warp") {
 
 TEST_CASE("a block reduces with shuffles and shared memory") {
   for (const char *target : kTargets) {
-    Emulated device(profile_for(target));
-    device.load_cuda(R"(extern "C" __global__ void sum(const float *x, float *out, int n) {
+    OnTarget device(target, R"(extern "C" __global__ void sum(const float *x, float *out, int n) {
       __shared__ float parts[32];
       float s = 0;
       for (int i = threadIdx.x; i < n; i += blockDim.x) s += x[blockIdx.x * n + i];
@@ -71,8 +74,7 @@ TEST_CASE("a block reduces with shuffles and shared memory") {
         for (int o = 16; o; o >>= 1) s += __shfl_down_sync(0xffffffffu, s, o);
         if (threadIdx.x == 0) out[blockIdx.x] = s;
       }
-    })",
-                     target);
+    })");
     int n = 3001, rows = 5;
     auto x = Random(3).floats(size_t(n * rows));
     uint64_t px = device.upload(x), out = device.allocate(size_t(rows) * 4);
@@ -155,8 +157,8 @@ TEST_CASE("softmax and layer norm over rows agree with double precision") {
 
 TEST_CASE("matrices are multiplied through tiles in shared memory") {
   for (const char *target : kTargets) {
-    Emulated device(profile_for(target));
-    device.load_cuda(
+    OnTarget device(
+        target,
         R"(extern "C" __global__ void matmul(const float *a, const float *b, float *c, int m, int n, int k) {
       __shared__ float ta[16][16], tb[16][17];
       extern __shared__ float bias[];
@@ -171,8 +173,7 @@ TEST_CASE("matrices are multiplied through tiles in shared memory") {
         __syncthreads();
       }
       if (row < m && col < n) c[row * n + col] = sum + bias[threadIdx.x * 16 + threadIdx.y];
-    })",
-        target);
+    })");
     int m = 45, n = 37, k = 51;
     auto a = Random(7).floats(size_t(m * k)), b = Random(8).floats(size_t(k * n));
     uint64_t pa = device.upload(a), pb = device.upload(b), pc = device.allocate(size_t(m * n) * 4);
@@ -188,8 +189,7 @@ TEST_CASE("matrices are multiplied through tiles in shared memory") {
 
 TEST_CASE("a direct convolution handles its borders") {
   for (const char *target : kTargets) {
-    Emulated device(profile_for(target));
-    device.load_cuda(R"(struct Shape { int channels, height, width, filters; };
+    OnTarget device(target, R"(struct Shape { int channels, height, width, filters; };
     extern "C" __global__ void conv(const float *__restrict__ x, const float *__restrict__ w, float *__restrict__ y, Shape s) {
       int i = blockIdx.x * blockDim.x + threadIdx.x, f = blockIdx.y;
       if (i >= s.height * s.width) return;
@@ -203,8 +203,7 @@ TEST_CASE("a direct convolution handles its borders") {
             sum += x[(k * s.height + rr) * s.width + cc] * w[((f * s.channels + k) * 3 + dr + 1) * 3 + dc + 1];
           }
       y[f * s.height * s.width + i] = fmaxf(sum, 0.f);
-    })",
-                     target);
+    })");
     struct {
       int channels = 3, height = 9, width = 11, filters = 4;
     } s;
@@ -232,8 +231,8 @@ TEST_CASE("a direct convolution handles its borders") {
 
 TEST_CASE("atomics of many blocks lose nothing") {
   for (const char *target : kTargets) {
-    Emulated device(profile_for(target));
-    device.load_cuda(
+    OnTarget device(
+        target,
         R"(extern "C" __global__ void count(unsigned *bins, float *sum, unsigned long long *top, int *low, unsigned *ticket) {
       __shared__ unsigned local[8];
       int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -248,8 +247,7 @@ TEST_CASE("atomics of many blocks lose nothing") {
       unsigned old = atomicInc(ticket, 0xffffffff), seen;
       atomicOr(&bins[8], 1u << (old & 31));
       do { seen = *(volatile unsigned *)&bins[9]; } while (atomicCAS(&bins[9], seen, seen + 2) != seen);
-    })",
-        target);
+    })");
     uint64_t bins = device.upload(std::vector<uint32_t>(10)),
              sum = device.upload(std::vector<float>(1)),
              top = device.upload(std::vector<uint64_t>(1)),
@@ -270,8 +268,7 @@ TEST_CASE("atomics of many blocks lose nothing") {
 
 TEST_CASE("divergent loops, nested branches, switches and early returns reconverge") {
   for (const char *target : kTargets) {
-    Emulated device(profile_for(target));
-    device.load_cuda(R"(extern "C" __global__ void paths(int *out, int n) {
+    OnTarget device(target, R"(extern "C" __global__ void paths(int *out, int n) {
       __shared__ int seen;
       int i = threadIdx.x;
       if (i == 0) seen = 0;
@@ -295,8 +292,7 @@ TEST_CASE("divergent loops, nested branches, switches and early returns reconver
       __syncthreads();
       unsigned odd = __ballot_sync(__activemask(), i & 1);
       out[i] = kind + seen * 1000 + (odd & 1);
-    })",
-                     target);
+    })");
     int n = 75;
     uint64_t out = device.upload(std::vector<int>(96));
     device.launch("paths", {1, 1, 1}, {96, 1, 1}, 0, out, n);
@@ -340,8 +336,8 @@ TEST_CASE("divergent loops, nested branches, switches and early returns reconver
 
 TEST_CASE("elementary functions are accurate, large arguments of sine included") {
   for (const char *target : kTargets) {
-    Emulated device(profile_for(target));
-    device.load_cuda(R"(extern "C" __global__ void functions(const float *x, float *y, int n) {
+    OnTarget device(target,
+                    R"(extern "C" __global__ void functions(const float *x, float *y, int n) {
       int i = threadIdx.x;
       float v = x[i];
       y[i] = expf(v);
@@ -353,40 +349,35 @@ TEST_CASE("elementary functions are accurate, large arguments of sine included")
       y[6 * n + i] = erff(v);
       y[7 * n + i] = sqrtf(fabsf(v)) / (v * v);
       y[8 * n + i] = log1pf(fabsf(v)) + cosf(v) + rsqrtf(fabsf(v)) + cbrtf(v);
-    })",
-                     target);
+    })");
     int n = 64;
     auto x = Random(11).floats(size_t(n), -9, 9);
     uint64_t px = device.upload(x), py = device.allocate(size_t(9 * n) * 4);
     device.launch("functions", {1, 1, 1}, {64, 1, 1}, 0, px, py, n);
+    const std::function<double(float)> functions[] = {
+        [](double v) { return std::exp(v); },
+        [](double v) { return std::sin(v); },
+        [](double v) { return std::pow(std::abs(v), double(1.7f)); },
+        [](float v) { return std::sin(double(v * 1e7f)); },
+        [](double v) { return std::tanh(v); },
+        [](double v) { return std::log(std::abs(v)); },
+        [](double v) { return std::erf(v); },
+        [](double v) { return std::sqrt(std::abs(v)) / (v * v); },
+        [](double v) {
+          return std::log1p(std::abs(v)) + std::cos(v) + 1 / std::sqrt(std::abs(v)) + std::cbrt(v);
+        }};
     std::vector<double> want;
-    for (float v : x)
-      want.push_back(std::exp(double(v)));
-    for (float v : x)
-      want.push_back(std::sin(double(v)));
-    for (float v : x)
-      want.push_back(std::pow(std::abs(double(v)), double(1.7f)));
-    for (float v : x)
-      want.push_back(std::sin(double(v * 1e7f)));
-    for (float v : x)
-      want.push_back(std::tanh(double(v)));
-    for (float v : x)
-      want.push_back(std::log(std::abs(double(v))));
-    for (float v : x)
-      want.push_back(std::erf(double(v)));
-    for (float v : x)
-      want.push_back(std::sqrt(std::abs(double(v))) / (double(v) * v));
-    for (float v : x)
-      want.push_back(std::log1p(std::abs(double(v))) + std::cos(double(v)) +
-                     1 / std::sqrt(std::abs(double(v))) + std::cbrt(double(v)));
+    for (const auto &function : functions)
+      for (float v : x)
+        want.push_back(function(v));
     check_close(device.download<float>(py, want.size()), want, 1e-6);
   }
 }
 
 TEST_CASE("integer division by variables and constants follows C") {
   for (const char *target : kTargets) {
-    Emulated device(profile_for(target));
-    device.load_cuda(
+    OnTarget device(
+        target,
         R"(extern "C" __global__ void divide(const int *a, const int *b, long long *y, int n) {
       int i = threadIdx.x;
       int p = a[i], q = b[i];
@@ -395,8 +386,7 @@ TEST_CASE("integer division by variables and constants follows C") {
       y[4 * n + i] = (unsigned)p / (unsigned)q; y[5 * n + i] = (unsigned)p % 13u;
       y[6 * n + i] = w / v; y[7 * n + i] = w % v;
       y[8 * n + i] = __mulhi(p, q); y[9 * n + i] = (short)p / 3 + (signed char)q;
-    })",
-        target);
+    })");
     int n = 64;
     Random random(12);
     std::vector<int> a, b;
@@ -427,8 +417,7 @@ TEST_CASE("integer division by variables and constants follows C") {
 
 TEST_CASE("constant tables, globals with addresses of others, and calls of functions") {
   for (const char *target : kTargets) {
-    Emulated device(profile_for(target));
-    device.load_cuda(R"(
+    OnTarget device(target, R"(
       __constant__ float table[8] = {1, 2, 4, 8, 16, 32, 64, 128};
       __device__ int values[3] = {5, 6, 7};
       __device__ int *pointer = values + 1;
@@ -446,8 +435,7 @@ TEST_CASE("constant tables, globals with addresses of others, and calls of funct
         if (i & 1) v = twice(v, i % 5);
         Pair p = make(v, Pair{1.f, 2.0});
         out[i] = p.a + (float)p.b;
-      })",
-                     target);
+      })");
     uint64_t out = device.allocate(64 * 4);
     device.launch("run", {1, 1, 1}, {64, 1, 1}, 0, out);
     auto got = device.download<float>(out, 64);
@@ -466,8 +454,7 @@ TEST_CASE("constant tables, globals with addresses of others, and calls of funct
 
 TEST_CASE("half and bfloat16 kernels round as the formats do") {
   for (const char *target : kTargets) {
-    Emulated device(profile_for(target));
-    device.load_cuda(R"(
+    OnTarget device(target, R"(
       #include <cuda_fp16.h>
       #include <cuda_bf16.h>
       extern "C" __global__ void halves(const float *x, const float *y, float *out, int n) {
@@ -485,8 +472,7 @@ TEST_CASE("half and bfloat16 kernels round as the formats do") {
         out[7 * n + i] = __low2float(h);
         out[8 * n + i] = __hgt(a, b) ? 1.f : 0.f;
         out[9 * n + i] = __half2float(__hmax(a, b)) + __half2float(hexp(a));
-      })",
-                     target);
+      })");
     int n = 32;
     auto x = Random(13).floats(size_t(n), -3, 3), y = Random(14).floats(size_t(n), -3, 3);
     uint64_t px = device.upload(x), py = device.upload(y),
@@ -529,8 +515,7 @@ TEST_CASE("128-bit integers are divided, multiplied and compared as the host doe
       list->push_back(Wide(Unsigned(random.bits()) << 64 | random.bits()) >> shift | 1);
     }
   for (const char *target : kTargets) {
-    Emulated device(profile_for(target));
-    device.load_cuda(R"(typedef __int128 S; typedef unsigned __int128 U;
+    OnTarget device(target, R"(typedef __int128 S; typedef unsigned __int128 U;
     extern "C" __global__ void divide(const S *a, const S *b, S *out) {
       int i = blockIdx.x * blockDim.x + threadIdx.x;
       S *o = out + 8 * i;
@@ -539,7 +524,7 @@ TEST_CASE("128-bit integers are divided, multiplied and compared as the host doe
       o[4] = a[i] * b[i]; o[5] = a[i] - b[i];
       o[6] = (a[i] < b[i]) + 2 * (U(a[i]) < U(b[i])); o[7] = a[i] + b[i];
     })",
-                     target, {"--device-int128"});
+                    {"--device-int128"});
     const uint64_t pa = device.upload(a), pb = device.upload(b),
                    out = device.allocate(a.size() * 8 * sizeof(Wide));
     device.launch("divide", {uint32_t(a.size() / 128), 1, 1}, {128, 1, 1}, 0, pa, pb, out);
