@@ -122,9 +122,9 @@ void compare(const std::string &text, const std::string &counts, const std::vect
 
 } // namespace
 
-TEST_CASE("a transformer layer takes 16 launches fused and 25 unfused, with equal bits") {
+TEST_CASE("a transformer layer takes 14 launches fused and 25 unfused, with equal bits") {
   compare(kTransformerLayer,
-          "plan of module: 16 launches of 13 kernels; without fusion 25 launches of 16 kernels",
+          "plan of module: 14 launches of 13 kernels; without fusion 25 launches of 16 kernels",
           {1, 5, 40, 0}, [](int64_t n) {
             return std::vector<Dims>{{n, 64}, {n, n},   {},       {64},     {64, 64},
                                      {64},    {64, 64}, {64, 64}, {64},     {64, 64},
@@ -204,7 +204,7 @@ std::string report(const Module &module, const std::vector<std::string> &setting
 }
 
 size_t launches(const Module &module, const std::vector<std::string> &settings) {
-  const std::string text = report(module, settings); // "plan of module: 16 launches of .."
+  const std::string text = report(module, settings); // "plan of module: 14 launches of .."
   return std::stoul(text.substr(text.find(": ") + 2));
 }
 
@@ -234,8 +234,8 @@ void check_lifted(const Module &module, const std::vector<Dims> &inputs, size_t 
 } // namespace
 
 TEST_CASE("casts of a mixed transformer layer's weights are no part of its runs") {
-  check_lifted(with_weights(kTransformerLayer, 3), {{5, 64}, {5, 5}, {}}, 16,
-               16 + 7); // wq wk wv wo gate up down
+  check_lifted(with_weights(kTransformerLayer, 3), {{5, 64}, {5, 5}, {}}, 14,
+               14 + 7); // wq wk wv wo gate up down
 }
 
 TEST_CASE("casts of a mixed convolutional net's weights are no part of its runs") {
