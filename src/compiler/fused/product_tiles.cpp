@@ -1,4 +1,4 @@
-// The widths of tiles; see products.h.
+// The widths of tiles, and rows that a block holds; see products.h.
 #include "compiler/fused/products.h"
 
 namespace cugrt::codegen {
@@ -32,6 +32,25 @@ int64_t tile_columns(const TileRule &rule) {
   while (columns < most && count_tiles(rule.columns, columns) > waves * rule.places)
     columns += rule.step;
   return columns;
+}
+
+/// Of normalised or rounded rows, in shared memory beside the tiles.
+static constexpr int64_t kMostRowBytes = 24 << 10;
+static constexpr uint32_t kMostRowThreads = 256;
+
+bool holds_rows(ir::DType dtype, int64_t depth, int64_t most_rows) {
+  return depth * ir::info(dtype).bytes_per_block % 16 == 0 &&
+         depth * most_rows * ir::info(dtype).bytes_per_block <= kMostRowBytes;
+}
+
+std::string why_no_norm(ir::DType dtype, ir::DType norm, int64_t depth, int64_t most_rows) {
+  const std::optional<RowForm> form = row_form(depth, uint32_t(ir::info(norm).bytes_per_block));
+  if (!form || form->threads > kMostRowThreads)
+    return "a block cannot hold a row of " + std::to_string(depth) + " elements in vectors";
+  if (depth * most_rows * ir::info(dtype).bytes_per_block > kMostRowBytes)
+    return std::to_string(most_rows) + " rows of " + std::to_string(depth) +
+           " elements are more than a block has room for";
+  return "";
 }
 
 } // namespace cugrt::codegen

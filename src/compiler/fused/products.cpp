@@ -16,8 +16,6 @@ namespace cugrt::codegen {
 namespace {
 
 constexpr int64_t kThreads = 256;
-/// Of normalised or rounded rows, in shared memory beside the tiles.
-constexpr int64_t kMostRowBytes = 24 << 10;
 /// Of a block: what kernels have without asking for more.
 constexpr int64_t kMostSharedBytes = 48 << 10;
 /// Of a product's tile; a thread has four elements of them at most.
@@ -482,21 +480,6 @@ private:
 };
 
 } // namespace
-
-bool holds_rows(ir::DType dtype, int64_t depth, int64_t most_rows) {
-  return depth * element_bytes(dtype) % 16 == 0 &&
-         depth * most_rows * element_bytes(dtype) <= kMostRowBytes;
-}
-
-std::string why_no_norm(ir::DType dtype, ir::DType norm, int64_t depth, int64_t most_rows) {
-  const std::optional<RowForm> form = row_form(depth, uint32_t(element_bytes(norm)));
-  if (!form || form->threads > kThreads)
-    return "a block cannot hold a row of " + std::to_string(depth) + " elements in vectors";
-  if (depth * most_rows * element_bytes(dtype) > kMostRowBytes)
-    return std::to_string(most_rows) + " rows of " + std::to_string(depth) +
-           " elements are more than a block has room for";
-  return "";
-}
 
 Status emit_products(KernelTable &table, ir::FunctionBuilder &builder,
                      const ProductKernel &kernel) {

@@ -1,4 +1,4 @@
-// The table of ops, and the choices; see mixed_precision.h.
+// The choices; see mixed_precision.h.
 #include "compiler/passes/mixed_precision.h"
 #include "compiler/ir_names.h"
 #include "compiler/passes/value_uses.h"
@@ -6,36 +6,6 @@
 #include <algorithm>
 
 namespace cugrt::passes {
-
-// --- The table -----------------------------------------------------------------------------------
-
-PrecisionTable::PrecisionTable() {
-  for (size_t op = 0; op < ir::op_count(); ++op)
-    rows_.push_back(ir::op_info(static_cast<ir::Op>(op)).precision);
-}
-
-Result<PrecisionTable> PrecisionTable::make(const PassContext &context) {
-  struct List {
-    const char *option;
-    Precision precision;
-  };
-  constexpr List kLists[] = {{"mixed.allow", Precision::allow},
-                             {"mixed.follow", Precision::follow},
-                             {"mixed.deny", Precision::deny}};
-  PrecisionTable table;
-  std::vector<const char *> named(table.rows_.size());
-  for (const List &list : kLists)
-    for (ir::Op op : context.ops(list.option)) {
-      const char *&by = named[static_cast<size_t>(op)];
-      if (by && by != list.option)
-        return Status::error(Code::invalid_argument, "op " + std::string(ir::op_info(op).name) +
-                                                         " is in " + by + " and in " + list.option +
-                                                         "; leave it in one of them");
-      by = list.option;
-      table.rows_[static_cast<size_t>(op)] = list.precision;
-    }
-  return table;
-}
 
 // --- Facts ---------------------------------------------------------------------------------------
 

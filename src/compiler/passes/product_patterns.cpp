@@ -18,14 +18,6 @@ namespace {
 constexpr size_t kMostProducts = 4, kMostParts = 8;
 constexpr int64_t kWidestHead = 256;
 
-/// Whether a binding writes nothing and ends nothing.
-bool writes_nothing(const Binding &binding) {
-  using enum BindingKind;
-  const BindingKind kind = binding.kind;
-  return (kind == op && !ir::writes_operand(binding)) || kind == constant || kind == shape ||
-         kind == literal || kind == view || kind == alias || kind == alloc;
-}
-
 class Matcher {
 public:
   Matcher(ir::Module &module, const ir::Function &function, bool takes_matmul)
@@ -35,27 +27,8 @@ public:
   ProductMatches run() {
     for (uint32_t b = 0; b < function_.blocks.size(); ++b) {
       block_ = b;
-      positions_.clear();
-      runs_.clear();
-      const std::vector<Binding> &bindings = function_.blocks[b].bindings;
-      uint32_t run = 0;
-      bool is_ending = false; // by writes of caches, which may stand side by side
-      is_ending_.clear();
-      for (const Binding &binding : bindings) {
-        const bool is_append = is_op(binding, Op::cache_write);
-        if (is_ending && !is_append && !is_op(binding, Op::reshape) &&
-            binding.kind != BindingKind::shape) {
-          ++run;
-          is_ending = false;
-        }
-        positions_[&binding] = uint32_t(runs_.size());
-        runs_.push_back(run);
-        is_ending = is_ending || is_append;
-        is_ending_.push_back(is_ending);
-        if (!is_append && !writes_nothing(binding))
-          ++run;
-      }
-      for (const Binding &binding : bindings)
+      runs_.emplace(function_.blocks[b]);
+      for (const Binding &binding : function_.blocks[b].bindings)
         if (is_product(binding) && !is_taken_[binding.first_result])
           match(binding);
     }
@@ -89,11 +62,10 @@ private:
   }
   /// Whether a binding stands in this block, in the same run as the product that is looked at.
   bool is_in_run(const Binding *b) const {
-    const auto at = positions_.find(b);
-    return at != positions_.end() && runs_[at->second] == run_;
+    return runs_->contains(b) && runs_->run_at(runs_->position(b)) == run_;
   }
   /// And before the writes of caches that end it.
-  bool is_near(const Binding *b) const { return is_in_run(b) && !is_ending_[positions_.at(b)]; }
+  bool is_near(const Binding *b) const { return is_in_run(b) && !runs_->is_ending(b); }
   /// What a value is a name or a part of.
   ValueId root(ValueId value) const {
     for (const Binding *b = uses_.maker(value);
@@ -131,8 +103,8 @@ private:
   void match(const Binding &first) {
     match_ = {};
     match_.block = block_;
-    first_ = positions_.at(&first);
-    run_ = runs_[first_];
+    first_ = runs_->position(&first);
+    run_ = runs_->run_at(first_);
     match_.x = operand(first, 0);
     match_.rows = rows_of(match_.x);
     match_.depth = *constant(type(match_.x).dims.back());
@@ -244,7 +216,7 @@ private:
       tainted.insert(part.result.index);
     for (const Binding *b : members_)
       tainted.insert(b->first_result);
-    for (uint32_t at = first_ + 1; at < bindings.size() && runs_[at] == run_; ++at) {
+    for (uint32_t at = first_ + 1; at < bindings.size() && runs_->run_at(at) == run_; ++at) {
       const Binding &b = bindings[at];
       if (members_.contains(&b))
         continue;
@@ -304,7 +276,7 @@ private:
       match_.parts.erase(match_.parts.begin() + ptrdiff_t(joined[i]));
     }
     into.ops.push_back(&b);
-    std::ranges::sort(into.ops, {}, [&](const Binding *op) { return positions_.at(op); });
+    std::ranges::sort(into.ops, {}, [&](const Binding *op) { return runs_->position(op); });
     into.result = b.result();
     members_.insert(&b);
     tainted.insert(b.first_result);
@@ -445,8 +417,8 @@ private:
     uint32_t last = 0;
     first_ = UINT32_MAX;
     for (const Binding *b : members_) {
-      first_ = std::min(first_, positions_.at(b));
-      last = std::max(last, positions_.at(b));
+      first_ = std::min(first_, runs_->position(b));
+      last = std::max(last, runs_->position(b));
     }
     std::unordered_set<uint32_t> ours, behind; // values
     for (uint32_t at = first_; at <= last; ++at) {
@@ -505,9 +477,7 @@ private:
   const ValueUses uses_;
   std::vector<bool> is_taken_; // by value
   uint32_t block_ = 0;
-  std::map<const Binding *, uint32_t> positions_; // in the block
-  std::vector<uint32_t> runs_;                    // by position, as the one below
-  std::vector<bool> is_ending_;                   // behind the first of the writes that end a run
+  std::optional<BlockRuns> runs_; // of the block
   ProductMatch match_;
   uint32_t first_ = 0, run_ = 0;
   std::unordered_set<const Binding *> members_; // of the match that is looked for

@@ -28,6 +28,36 @@
 
 namespace cugrt::passes {
 
+// --- The table -----------------------------------------------------------------------------------
+
+PrecisionTable::PrecisionTable() {
+  for (size_t op = 0; op < ir::op_count(); ++op)
+    rows_.push_back(ir::op_info(static_cast<ir::Op>(op)).precision);
+}
+
+Result<PrecisionTable> PrecisionTable::make(const PassContext &context) {
+  struct List {
+    const char *option;
+    Precision precision;
+  };
+  constexpr List kLists[] = {{"mixed.allow", Precision::allow},
+                             {"mixed.follow", Precision::follow},
+                             {"mixed.deny", Precision::deny}};
+  PrecisionTable table;
+  std::vector<const char *> named(table.rows_.size());
+  for (const List &list : kLists)
+    for (ir::Op op : context.ops(list.option)) {
+      const char *&by = named[static_cast<size_t>(op)];
+      if (by && by != list.option)
+        return Status::error(Code::invalid_argument, "op " + std::string(ir::op_info(op).name) +
+                                                         " is in " + by + " and in " + list.option +
+                                                         "; leave it in one of them");
+      by = list.option;
+      table.rows_[static_cast<size_t>(op)] = list.precision;
+    }
+  return table;
+}
+
 namespace {
 
 /// The number itself, or of one that rounding to `dtype` makes infinite the largest finite one of

@@ -2,7 +2,9 @@
 #pragma once
 
 #include "ir/module/module.h"
+#include "ops/table/ops.h"
 
+#include <map>
 #include <vector>
 
 namespace cugrt::passes {
@@ -44,6 +46,51 @@ private:
   std::vector<const ir::Binding *> made_by_;
   std::vector<std::vector<const ir::Binding *>> read_by_;
   std::vector<bool> is_yielded_;
+};
+
+/// Runs of a block's bindings: each writes nothing, but for writes of caches that end it.
+class BlockRuns {
+public:
+  explicit BlockRuns(const ir::Block &block) {
+    uint32_t run = 0;
+    bool is_ending = false; // by writes of caches, which may stand side by side
+    for (const ir::Binding &binding : block.bindings) {
+      const bool is_append = is_op(binding, ir::Op::cache_write);
+      if (is_ending && !is_append && !is_op(binding, ir::Op::reshape) &&
+          binding.kind != ir::BindingKind::shape) {
+        ++run;
+        is_ending = false;
+      }
+      positions_[&binding] = uint32_t(runs_.size());
+      runs_.push_back(run);
+      is_ending = is_ending || is_append;
+      is_ending_.push_back(is_ending);
+      if (!is_append && !writes_nothing(binding))
+        ++run;
+    }
+  }
+
+  bool contains(const ir::Binding *binding) const { return positions_.contains(binding); }
+  uint32_t position(const ir::Binding *binding) const { return positions_.at(binding); }
+  uint32_t run_at(uint32_t position) const { return runs_[position]; }
+  /// Whether it is behind the first of the writes that end its run.
+  bool is_ending(const ir::Binding *binding) const { return is_ending_[position(binding)]; }
+
+private:
+  static bool is_op(const ir::Binding &binding, ir::Op op) {
+    return binding.kind == ir::BindingKind::op && ir::op_of(binding) == op;
+  }
+  /// Whether a binding writes nothing and ends nothing.
+  static bool writes_nothing(const ir::Binding &binding) {
+    using enum ir::BindingKind;
+    const ir::BindingKind kind = binding.kind;
+    return (kind == op && !ir::writes_operand(binding)) || kind == constant || kind == shape ||
+           kind == literal || kind == view || kind == alias || kind == alloc;
+  }
+
+  std::map<const ir::Binding *, uint32_t> positions_;
+  std::vector<uint32_t> runs_; // by position, as the one below
+  std::vector<bool> is_ending_;
 };
 
 } // namespace cugrt::passes

@@ -77,6 +77,10 @@ protected:
     }
     return parts;
   }
+  /// Whether it convolves a signal as an image of one row.
+  bool is_row(const Binding &binding) const {
+    return ir::op_of(binding) == Op::conv2d && rank_of(binding.result()) == kSignalRank;
+  }
   /// The axes that transpose matrices.
   std::vector<int64_t> columns_first(ValueId value) const {
     std::vector<int64_t> axes(rank_of(value));

@@ -120,11 +120,6 @@ private:
     return false;
   }
 
-  /// Whether it convolves a signal as an image of one row.
-  bool is_row(const Binding &binding) const {
-    return ir::op_of(binding) == Op::conv2d && rank_of(binding.result()) == kSignalRank;
-  }
-
   /// The op on these operands, with `changed` in the place of attributes of the same names. Where
   /// they have more channels, `wide` says how many and whether they are zeros.
   bool append(const Binding &binding, const std::vector<Operand> &operands,
@@ -211,20 +206,18 @@ private:
     if (!is_plain(x) || !is_plain(w) || rank_of(x) != kImageRank || !is_fixed_[w.index] ||
         flag(binding, "channels_last") || !known(type_of(x).dims[1]) || !known(type_of(w).dims[1]))
       return false;
-    int64_t channels = *known(type_of(x).dims[1]), in_group = *known(type_of(w).dims[1]);
-    ir::Type filter = type_of(w);
-    const int64_t more = (kByteRun - channels % kByteRun) % kByteRun;
+    const int64_t channels = *known(type_of(x).dims[1]), in_group = *known(type_of(w).dims[1]);
     // A zero beside weights with a zero point is none.
-    if (groups == 1 && given.size() < 4 && !is_pixel(x))
-      filter.dims[1] = module().exprs.constant(channels + more);
-    if (codegen::takes_bytes_last(module(), filter, groups, choice_.target)) {
-      channels += groups == 1 ? more : 0;
-      in_group = *known(filter.dims[1]);
-    } else if (!is_laid_out(x)) {
+    const bool pads = groups == 1 && given.size() < 4 && !is_pixel(x);
+    const int64_t more = pads ? (kByteRun - channels % kByteRun) % kByteRun : 0;
+    ir::Type filter = type_of(w);
+    filter.dims[1] = module().exprs.constant(in_group + more);
+    const bool takes = codegen::takes_bytes_last(module(), filter, groups, choice_.target);
+    if (!takes && !is_laid_out(x))
       return false;
-    }
-    std::vector<Operand> operands = {Operand::of(padded(x, channels, binding.location)),
-                                     Operand::of(padded(w, in_group, binding.location))};
+    const int64_t zeros = takes ? more : 0;
+    std::vector<Operand> operands = {Operand::of(padded(x, channels + zeros, binding.location)),
+                                     Operand::of(padded(w, in_group + zeros, binding.location))};
     for (const Operand &zero_point : given.subspan(2))
       operands.push_back(mapped(zero_point));
     return append(binding, operands, {{"channels_last", true}});
@@ -314,12 +307,11 @@ private:
     const ValueId x = source().operands_of(binding)[0].value();
     if (!is_laid_out(x))
       return false;
-    std::vector<ir::Attribute> attributes = {{"channels_last", true}};
     const std::optional<ChannelRange> range = channel_range(x);
-    if (range) {
-      attributes.push_back({"first_channel", range->first});
-      attributes.push_back({"channels", *known(type_of(x).dims[1])});
-    }
+    std::vector<ir::Attribute> attributes = {{"channels_last", true}};
+    if (range)
+      attributes.insert(attributes.end(), {{"first_channel", range->first},
+                                           {"channels", *known(type_of(x).dims[1])}});
     return append(binding, {Operand::of(last_[range ? range->of.index : x.index])}, attributes);
   }
 
