@@ -275,11 +275,8 @@ private:
   bool spreads(const Binding &cast, const ir::Block &block) const {
     const ValueId x = source().operands_of(cast)[0].value(), y = cast.result();
     const auto &readers = uses_.readers(y);
-    const Binding *maker = uses_.maker(x);
-    const bool is_stored = uses_.only_reader(x) && is_op_of_any(maker) &&
-                           ir::op_info(ir::op_of(*maker)).pattern != ir::OpPattern::opaque;
-    return !readers.empty() && !uses_.is_yielded(y) && !is_stored && !written_[x.index] &&
-           !written_[y.index] && type_of(x).strides.empty() &&
+    return !readers.empty() && !uses_.is_yielded(y) && !uses_.is_stored_by_maker(x) &&
+           !written_[x.index] && !written_[y.index] && type_of(x).strides.empty() &&
            std::ranges::all_of(uses_.readers(x), is_op_of_any) &&
            std::ranges::all_of(readers,
                                [&](const Binding *b) { return computes_what_it_reads(b, block); });

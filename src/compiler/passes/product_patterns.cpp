@@ -331,10 +331,7 @@ private:
     if (!is_row_norm(*norm, normed) ||
         (cast && (type(normed).dtype != DType::f32 || type(match_.x).dtype == DType::f64)))
       why = "a launch stands between, or its operands are of other forms";
-    if (uses_.is_yielded(match_.x) ||
-        !std::ranges::all_of(uses_.readers(match_.x), [&](const Binding *user) {
-          return members_.contains(user) && operand(*user, 0) == match_.x;
-        }))
+    if (!is_read_by_products())
       why = "its result is read elsewhere";
     if (!why.empty()) {
       why_not = name + " stays apart: " + why;
@@ -356,23 +353,25 @@ private:
       members_.insert(before);
   }
 
+  /// Whether nothing but the products reads what they do.
+  bool is_read_by_products() const {
+    return !uses_.is_yielded(match_.x) &&
+           std::ranges::all_of(uses_.readers(match_.x), [&](const Binding *user) {
+             return members_.contains(user) && operand(*user, 0) == match_.x;
+           });
+  }
+
   /// The cast of f32 rows that the products alone read, where these are no fresh result of an op
   /// that nothing else reads: its kernel rounds them as it stores.
   void find_rounding() {
     const Binding *cast = uses_.maker(match_.x);
-    if (!cast || !is_op(*cast, Op::cast) || !is_near(cast) || uses_.is_yielded(match_.x))
+    if (!cast || !is_op(*cast, Op::cast) || !is_near(cast) || !is_read_by_products())
       return;
     const ValueId rows = operand(*cast, 0);
-    const Binding *maker = uses_.maker(rows);
-    const bool is_stored = uses_.only_reader(rows) && maker && maker->kind == BindingKind::op &&
-                           ir::op_info(ir::op_of(*maker)).pattern != ir::OpPattern::opaque;
     const DType dtype = type(match_.x).dtype;
-    if (is_stored || !is_plain(rows) || type(rows).dtype != DType::f32 ||
+    if (uses_.is_stored_by_maker(rows) || !is_plain(rows) || type(rows).dtype != DType::f32 ||
         (dtype != DType::f16 && dtype != DType::bf16) ||
-        !codegen::holds_rows(dtype, match_.depth, match_.most_rows) ||
-        !std::ranges::all_of(uses_.readers(match_.x), [&](const Binding *user) {
-          return members_.contains(user) && operand(*user, 0) == match_.x;
-        }))
+        !codegen::holds_rows(dtype, match_.depth, match_.most_rows))
       return;
     members_.insert(cast);
     match_.rounding = cast;

@@ -42,6 +42,14 @@ public:
     return readers.size() == 1 && !is_yielded(value) ? readers.front() : nullptr;
   }
 
+  /// Whether an op whose kernel may go on with its result makes the value, for one reader: a cast
+  /// that this is stands in that kernel.
+  bool is_stored_by_maker(ir::ValueId value) const {
+    const ir::Binding *op = maker(value);
+    return only_reader(value) && op && op->kind == ir::BindingKind::op &&
+           ir::op_info(ir::op_of(*op)).pattern != ir::OpPattern::opaque;
+  }
+
 private:
   std::vector<const ir::Binding *> made_by_;
   std::vector<std::vector<const ir::Binding *>> read_by_;
