@@ -379,7 +379,8 @@ private:
       const int64_t s = strides[d], j = k ? (*k + s - 1) / s : 0;
       products = std::min<int64_t>(products, kMostProducts) * std::clamp<int64_t>(j, 1, 1 << 16);
       phase_count *= s;
-      if (!k || s > kMostStride || j > 1 << 16 || *k + more[d] - padding[axes + d] > s * j)
+      if (!k || *k < 1 || s > kMostStride || j > 1 << 16 ||
+          *k + more[d] - padding[axes + d] > s * j)
         return keep("a transposed convolution stays in floats: its sizes are not known, or it has "
                     "results of no tap");
       taps.push_back(j);
