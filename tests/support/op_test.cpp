@@ -34,10 +34,10 @@ std::string text_of(const ir::AttributeValue &value) {
 
 // --- The module ----------------------------------------------------------------------------------
 
-// The name of the op's family, in which all ops have one form (ops/table/families.def).
-std::string_view family_of(Op op) {
+// The name of the op's rule: all ops of one rule have one form (ops/table/rules.def).
+std::string_view rule_of(Op op) {
   switch (op) {
-#define rule(family) #family
+#define rule(name) #name
 #define CUGRT_OP(name, operands, results, RULE, ...)                                               \
   case Op::name:                                                                                   \
     return RULE;
@@ -53,7 +53,7 @@ bool is_one_of(std::string_view name, std::initializer_list<std::string_view> na
 }
 
 bool broadcasts(Op op) {
-  return is_one_of(family_of(op), {"binary", "binary_float", "bitwise", "compare", "logical",
+  return is_one_of(rule_of(op), {"binary", "binary_float", "bitwise", "compare", "logical",
                                    "where", "matmul", "broadcast_to"});
 }
 
@@ -83,7 +83,7 @@ bool is_symbolic(const OpTest &test, size_t i) {
                                    (test.op == Op::gather_nd && has_batch(test));
   // Lengths, positions and indices of these have fewer dimensions.
   const bool same_rank = own.size() == first.size() ||
-                         is_one_of(family_of(test.op), {"attention", "rotary", "gather_nd"});
+                         is_one_of(rule_of(test.op), {"attention", "rotary", "gather_nd"});
   return may_agree && same_rank && !own.empty() && own[0] == first[0];
 }
 
@@ -215,7 +215,7 @@ bool is_exact(const OpTest &test) {
   case Op::reduce_min:
     return true;
   default:
-    return is_one_of(family_of(op),
+    return is_one_of(rule_of(op),
                      {"unary_number",    "test",       "logical_not", "compare",   "logical",
                       "where",           "cast",       "argmax",      "top_k",     "reshape",
                       "transpose",       "concat",     "split",       "embedding", "gather",
@@ -290,7 +290,7 @@ std::vector<double> bounds(const OpTest &test, ir::DType dtype, const Array &wan
     if (test.op == Op::conv2d && test.operands[0].dtype.value_or(test.dtype) != test.dtype)
       for (size_t i = 0; i < bound.size(); ++i) // x is rounded to w's dtype
         bound[i] += epsilon_of(test.dtype) * magnitude.values[i];
-  } else if (family_of(test.op) == "softmax" || test.op == Op::layer_norm ||
+  } else if (rule_of(test.op) == "softmax" || test.op == Op::layer_norm ||
              test.op == Op::rms_norm || test.op == Op::group_norm) {
     factor = 2 * term_count(test) + 64;
     double largest = 1;
@@ -317,7 +317,7 @@ std::vector<double> bounds(const OpTest &test, ir::DType dtype, const Array &wan
   } else if (test.op == Op::rotary) { // angles of at most 12, off by the power's error
     factor = 256;
     magnitude.values.assign(magnitude.values.size(), 2 * test.scale);
-  } else if (family_of(test.op) == "recurrent") {
+  } else if (rule_of(test.op) == "recurrent") {
     // Errors of a step go on into the next ones; whoever tests keeps weights small.
     // A level of a quantised state that is rounded the other way is 1/255 of it.
     factor = test.op == Op::lstm_integer ? 0x1p17 : 4096;
@@ -334,7 +334,7 @@ std::vector<double> bounds(const OpTest &test, ir::DType dtype, const Array &wan
                                             test.operands[0].dims.end()) +
                           1);
     magnitude.values.assign(magnitude.values.size(), test.scale);
-  } else if (family_of(test.op) == "scatter_elements" || family_of(test.op) == "scatter_nd") {
+  } else if (rule_of(test.op) == "scatter_elements" || rule_of(test.op) == "scatter_nd") {
     factor = term_count(test) + 8; // in any order
     double largest = 1;
     for (double value : want.values)

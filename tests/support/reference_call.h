@@ -75,8 +75,8 @@ double binary(Op op, double a, double b);
 /// between one another, without what is cut off.
 Array spread(const Call &call, const Array &y);
 
-// By the names of ops/table/families.def.
-#define CUGRT_FAMILY(name) std::vector<Array> reference_##name(const Call &call);
-#include "ops/table/families.def"
+// By the names of ops/table/rules.def.
+#define CUGRT_RULE(name) std::vector<Array> reference_##name(const Call &call);
+#include "ops/table/rules.def"
 
 } // namespace cugrt::test

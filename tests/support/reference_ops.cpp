@@ -57,7 +57,7 @@ std::vector<Array> evaluate_op(Op op, std::span<const Array *const> operands,
                                std::span<const ir::Attribute> attributes, ir::DType dtype) {
   const Call call{op, operands, attributes, dtype};
   switch (op) {
-#define rule(family) reference_##family(call)
+#define rule(name) reference_##name(call)
 #define CUGRT_OP(name, operands, results, RULE, ...)                                               \
   case Op::name:                                                                                   \
     return RULE;

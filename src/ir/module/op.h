@@ -42,7 +42,7 @@ enum class OpZeros : uint8_t {
   first_zero,   // 0 where the first operand is
   chooses,      // where
   casts,        // cast
-  by_family,    // not elementwise: the rule of the op's family (ops/table/families.def) says it
+  by_rule,      // not elementwise: the op's rule (ops/table/rules.def) says it
 };
 
 /// What ToMixedPrecision does with an op. Denied are those that square, invert or exponentiate, sum

@@ -111,7 +111,7 @@ Fill OpPadding::elementwise_fill(size_t to) const {
   case ir::OpZeros::finite_stays:
     return number;
   case ir::OpZeros::unbounded:
-  case ir::OpZeros::by_family:
+  case ir::OpZeros::by_rule:
     return any(Fill::place) ? Fill::place : Fill::any;
   case ir::OpZeros::tests:
     return any(Fill::place) ? Fill::place : Fill::finite;

@@ -9,7 +9,7 @@ namespace cugrt::codegen {
 
 /// By op.
 constexpr Status (*kFamilies[])(OpEmitter &) = {
-#define rule(family) emit_##family
+#define rule(name) emit_##name
 #define CUGRT_OP(name, operands, results, RULE, ...) RULE,
 #include "ops/table/ops.def"
 #undef CUGRT_OP

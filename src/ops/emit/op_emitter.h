@@ -1,7 +1,7 @@
 // From tensor-level ops to launches of the library's kernels.
 //
-// Each op family has a file: its choice among kernels, the kernels' parameters with their access,
-// and their launch rules stand there once. Operands and results are contiguous tensors with known
+// Each rule has emit_NAME in the file of its ops: its choice among kernels, the kernels' parameters
+// with their access, and their launch rules stand there once. Operands and results are contiguous tensors with known
 // shapes; whoever calls has allocated the results.
 #pragma once
 
@@ -227,8 +227,8 @@ bool takes_bytes_last(const ir::Module &module, const ir::Type &w, int64_t group
 /// A conv2d or conv3d with channels last.
 Status emit_convolution_last(OpEmitter &op);
 
-// The families of ops/table/families.def, each in the file of its ops.
-#define CUGRT_FAMILY(name) Status emit_##name(OpEmitter &op);
-#include "ops/table/families.def"
+// The rules of ops/table/rules.def, each in the file of its ops.
+#define CUGRT_RULE(name) Status emit_##name(OpEmitter &op);
+#include "ops/table/rules.def"
 
 } // namespace cugrt::codegen

@@ -116,7 +116,7 @@ Status Inference::check_attributes() const {
 
 /// By op.
 constexpr Types (Inference::*kInferenceRules[])() const = {
-#define rule(family) &Inference::family
+#define rule(name) &Inference::name
 #define CUGRT_OP(name, operands, results, RULE, ...) RULE,
 #include "ops/table/ops.def"
 #undef CUGRT_OP

@@ -1,8 +1,8 @@
 // How the result types of ops are inferred, within the IR's layer: one call and the rules for it.
 //
 // A rule reads operands' types and attributes that have been checked against the op's table, and
-// gives the result types or an error that names what is wrong. Which rule an op has stands in
-// families.def; the rules lie in infer_*.cpp, by concern.
+// gives the result types or an error that names what is wrong. An op's row names
+// its rule, one of rules.def; the rule's function lies in the file of its ops.
 #pragma once
 
 #include "ops/table/ops.h"
@@ -93,9 +93,9 @@ struct Inference {
 
   Types broadcasting(DType result, size_t first = 0) const;
 
-  // The rules, by the names of families.def.
-#define CUGRT_FAMILY(name) Types name() const;
-#include "ops/table/families.def"
+  // The rules, by the names of rules.def.
+#define CUGRT_RULE(name) Types name() const;
+#include "ops/table/rules.def"
 
 private:
   std::string known_names() const;

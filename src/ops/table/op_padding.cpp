@@ -78,7 +78,7 @@ OpPadding::OpPadding(PaddedSymbols &all, Op op, std::span<const ir::Attribute> a
 
 Result<std::vector<Facts>> OpPadding::run() {
   switch (op_) {
-#define rule(family) family()
+#define rule(name) name()
 #define CUGRT_OP(name, operands, results, RULE, ...)                                               \
   case Op::name:                                                                                   \
     CUGRT_TRY(RULE);                                                                               \

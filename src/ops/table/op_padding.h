@@ -1,5 +1,5 @@
 // What each op does with elements that a bucket adds: the facts that are followed, and the frame of
-// an op's rule. The rules lie in the files of the ops, one for each family of families.def;
+// an op's rule. OpPadding has a function for each rule of rules.def, in the file of the rule's ops;
 // compiler/passes/padding_effects.cpp walks through a function's bindings and asks them.
 #pragma once
 
@@ -128,11 +128,11 @@ private:
   Fill elementwise_fill(size_t to) const;
   Status convolution(Fill harmless, size_t w_channels, size_t w_contracted);
 
-  // The rules, by families.
-#define CUGRT_FAMILY(name) Status name();
+  // The rules, by the names of rules.def.
+#define CUGRT_RULE(name) Status name();
 #define CUGRT_PADDED_AS(name, rule)                                                                \
   Status name() { return rule(); }
-#include "ops/table/families.def"
+#include "ops/table/rules.def"
 
   PaddedSymbols &all_;
   Op op_;

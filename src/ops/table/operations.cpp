@@ -1,4 +1,4 @@
-// Operations of the tensor-level ops, a rule for each family; see operations.h.
+// Operations of the tensor-level ops, a function for each rule of rules.def; see operations.h.
 #include "ops/table/operations.h"
 
 #include "base/check.h"
@@ -68,9 +68,9 @@ struct Counting {
     return points == 0 ? none() : given() * (2 * points - 1);
   }
 
-  // The rules, by the names of families.def.
-#define CUGRT_FAMILY(name) Count name() const;
-#include "ops/table/families.def"
+  // The rules, by the names of rules.def.
+#define CUGRT_RULE(name) Count name() const;
+#include "ops/table/rules.def"
 };
 
 Count Counting::unary() const { return each(); }
@@ -159,7 +159,7 @@ using CountingRule = Count (Counting::*)() const;
 
 /// By op.
 constexpr CountingRule kCountingRules[] = {
-#define rule(family) &Counting::family
+#define rule(name) &Counting::name
 #define CUGRT_OP(name, operands, results, RULE, ...) RULE,
 #include "ops/table/ops.def"
 #undef CUGRT_OP

@@ -165,7 +165,7 @@ protected:
     case ir::OpZeros::first_zero:
     case ir::OpZeros::chooses:
     case ir::OpZeros::casts:
-    case ir::OpZeros::by_family:
+    case ir::OpZeros::by_rule:
       break;
     }
     return {};
