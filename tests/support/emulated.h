@@ -3,7 +3,6 @@
 
 #include "emulator/decode/program.h"
 #include "support/must.h"
-#include "support/nvrtc.h"
 
 #include <cstring>
 #include <optional>
@@ -26,14 +25,6 @@ public:
     if (!program.ok())
       FAIL(program.status().to_string());
     program_ = std::move(program).value();
-  }
-  void load_cuda(std::string_view source, std::string_view target = "compute_80",
-                 const std::vector<std::string> &options = {}) {
-    Compiled compiled = compile_to_ptx(source, target, options);
-    if (compiled.ptx.empty())
-      FAIL(compiled.log);
-    ptx = compiled.ptx;
-    load(ptx);
   }
 
   template <class T> uint64_t upload(const std::vector<T> &values) {
@@ -84,7 +75,6 @@ public:
   }
 
   emulator::Program &program() { return *program_; }
-  std::string ptx;
   emulator::LaunchAccesses *accesses = nullptr; // get what launches touch
 
 private:

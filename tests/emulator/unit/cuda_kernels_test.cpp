@@ -1,5 +1,5 @@
 // Kernels of CUDA C++, compiled by NVRTC and executed as they are, against double-precision C++.
-#include "support/emulated.h"
+#include "support/emulated_cuda.h"
 
 #include <cmath>
 #include <cstdio>
@@ -18,10 +18,10 @@ std::string profile_for(const std::string &target) {
 }
 
 /// A device of the target's architecture with a program compiled for it.
-struct OnTarget : Emulated {
+struct OnTarget : EmulatedCuda {
   OnTarget(const char *target, std::string_view source,
            const std::vector<std::string> &options = {})
-      : Emulated(profile_for(target)) {
+      : EmulatedCuda(profile_for(target)) {
     load_cuda(source, target, options);
   }
 };
@@ -123,7 +123,7 @@ TEST_CASE("softmax and layer norm over rows agree with double precision") {
     })";
   for (const char *target : kTargets) {
     for (bool fast : {false, true}) {
-      Emulated device(profile_for(target));
+      EmulatedCuda device(profile_for(target));
       std::vector<std::string> options{"-DINFINITY=__int_as_float(0x7f800000)"};
       if (fast)
         options.push_back("--use_fast_math");
@@ -548,7 +548,7 @@ TEST_CASE("128-bit integers are divided, multiplied and compared as the host doe
 }
 
 TEST_CASE("printf returns how many arguments it took, and narrows what h and hh say") {
-  Emulated device;
+  EmulatedCuda device;
   device.load_cuda(R"(extern "C" int printf(const char *, ...);
     extern "C" __global__ void say(int *out) {
       out[0] = printf("none %%|");
