@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Finds the CUDA headers and NVRTC: CUDA_HOME, then /usr/local/cuda, then the PyPI wheels.
 
-  find_cuda.py --include   prints the folder that holds cuda.h
+  find_cuda.py --include   prints the folder that holds cuda.h and the other headers that kernels are compiled with
+  find_cuda.py --driver    prints the folder that holds cuda.h, the same where it can be: no more is needed of a driver
   find_cuda.py --nvrtc     prints the path of libnvrtc.so.*
   find_cuda.py --both      prints both, a line each; fails where no one toolkit holds both
 
@@ -32,6 +33,10 @@ def headers_in(include):
     return all(os.path.isfile(os.path.join(include, header)) for header in HEADERS)
 
 
+def driver_header_in(include):
+    return os.path.isfile(os.path.join(include, "cuda.h"))
+
+
 def nvrtc_in(libs):
     """The first libnvrtc.so.N of these folders, links resolved, or None."""
     for lib in libs:
@@ -47,7 +52,8 @@ def main():
     both = [pair for pair in found if all(pair)]
     include = next((i for i, _ in both + found if i), None)
     nvrtc = next((n for _, n in both + found if n), None)
-    answers = {"--include": [include], "--nvrtc": [nvrtc], "--both": both[0] if both else [None]}
+    driver = include or next((i for i, _ in candidates() if driver_header_in(i)), None)
+    answers = {"--include": [include], "--driver": [driver], "--nvrtc": [nvrtc], "--both": both[0] if both else [None]}
     if len(sys.argv) != 2 or sys.argv[1] not in answers:
         print(__doc__, file=sys.stderr)
         return 2

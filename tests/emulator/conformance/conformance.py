@@ -141,7 +141,7 @@ def comments_of(header):
 
 
 def check_citations(program, tally):
-    found = subprocess.run([sys.executable, os.path.join(ROOT, "src", "device", "driver", "find_cuda.py"), "--include"],
+    found = subprocess.run([sys.executable, os.path.join(ROOT, "src", "device", "driver", "find_cuda.py"), "--driver"],
                            stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
     with open(os.path.join(found, "cuda.h"), encoding="utf-8") as file:
         header = file.read()
