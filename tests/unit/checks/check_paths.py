@@ -1,20 +1,26 @@
 #!/usr/bin/env python3
-"""Checks that files named in comments and docs exist.
+"""Checks that files named in comments and docs exist, and that lines of docs have at most 120 characters.
 
   check_paths.py [ROOT]
 
-A path-like word (two names or more, with a suffix of a source file) must be the end of a tracked file's path, where its
-first folder is one of ours. The changelog tells of what was, and findings of others' files.
+A file's name with a suffix of a source file, and a path of such (two names or more) whose first folder is one of ours,
+must be the end of a tracked file's path. Others' headers, names of a kind (NAME.cu) and files of the reader's are known.
+The changelog tells of what was, findings of others' files, and the client of the first release has its header.
 """
 import os
 import re
 import subprocess
 import sys
 
-CODE = (".cpp", ".h", ".hpp", ".cu", ".cuh", ".def", ".c", ".py", ".inc")
-WORD = re.compile(r"(?<![\w/.<-])((?:[\w-]+/)+[\w-]+\.(?:cpp|h|hpp|cu|cuh|def|py|inc|md))\b")
-COMMENT = re.compile(r"(?://|/\*|^\s*\*|#)(?!\s*include)(.*)")
+CODE = (".cpp", ".h", ".hpp", ".cu", ".cuh", ".def", ".c", ".py", ".inc", "meson.build")
+WORD = re.compile(r"(?<![\w/.<-])((?:[\w-]+/)*[\w-]+\.(?:cpp|h|hpp|cu|cuh|def|c|py|inc|md))\b(?![.-]?\w)")
+STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+COMMENTS = {True: re.compile(r"(?:^|\s)#(.*)"), False: re.compile(r"(?://|/\*|^\s*\*)(.*)")}  # of Python and Meson or not
 FOREIGN = {"cugrt", "cuda"}  # folders of public headers: <cugrt/cugrt.h> is a name for users
+FOREIGN_FILE = re.compile(r"(?:cuda\w*|mma|nvml|cupti_activity|sqlite3)\.h|\w*[A-Z]{2}\w*\.\w+|"
+                          r"classify\.cpp|my_kernels\.cu|(?:linked_by_driver|program|model)\.py")
+WIDTH = 120
+UNREAD = ("CHANGELOG.md", "tests/unit/abi_v1/cugrt.h", "tests/unit/checks/check_paths.py")
 
 
 def ends_of(files):
@@ -28,19 +34,31 @@ def ends_of(files):
 
 
 def stale_in(path, text, ends, folders):
+    comment = COMMENTS[path.endswith((".py", "meson.build"))]
     for number, line in enumerate(text.splitlines(), 1):
-        part = [line] if path.endswith(".md") else COMMENT.findall(line)[:1]
+        part = [line] if path.endswith(".md") else comment.findall(STRING.sub("", line))[:1]
         for word in WORD.findall(part[0]) if part else []:
-            if word not in ends and word.split("/")[0] in folders:
+            ours = word.split("/")[0] in folders if "/" in word else not FOREIGN_FILE.fullmatch(word)
+            if ours and word not in ends:
                 yield f"{path}:{number}: there is no {word}"
+
+
+def wide_in(path, text):
+    """Lines of a page that are too long; a row of a table cannot be broken."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if path.endswith(".md") and len(line) > WIDTH and not line.startswith("|"):
+            yield f"{path}:{number}: {len(line)} characters, at most {WIDTH}"
 
 
 def check_the_check():
     ends, folders = ends_of(["src/plan/format/plan.h", "docs/ir.md"])
-    assert list(stale_in("a.cpp", "x; // plan/lives.h", ends, folders))
-    assert list(stale_in("a.md", "see `src/plan/plan.h`", ends, folders))
-    for text in ("// plan/format/plan.h", "// format/plan.h", '#include "plan/gone.h"', "// other/gone.h", "x; y"):
+    for path, text in (("a.cpp", "x; // plan/lives.h"), ("a.md", "see `src/plan/plan.h`"), ("a.cpp", "// see lives.h."),
+                       ("a.py", "x  # lives.py"), ("a.md", "`lives.cpp` does")):
+        assert list(stale_in(path, text, ends, folders)), text
+    for text in ("// plan/format/plan.h", "// format/plan.h", '#include "plan/gone.h"', "// other/gone.h", "x; y",
+                 "// plan.h", "// <gone.h>", "// cuda.h", "// NAME.cu", '"gone.h"', "// a.h.in"):
         assert not list(stale_in("a.cpp", text, ends, folders)), text
+    assert list(wide_in("a.md", "a" * 121)) and not list(wide_in("a.md", "a" * 120 + "\n|" + "a" * 120))
 
 
 def main():
@@ -54,15 +72,15 @@ def main():
     ends, folders = ends_of(files)
     found, read = [], 0
     for path in files:
-        below = path.split("/")[0] in ("src", "jit", "kernels", "include")
-        if not path.endswith(".md") and not (below and path.endswith(CODE)):
-            continue
-        if path == "CHANGELOG.md" or "findings" in path.split("/") or not os.path.exists(os.path.join(root, path)):
+        if not path.endswith((".md", *CODE)) or not os.path.exists(os.path.join(root, path)):
             continue
         read += 1
         with open(os.path.join(root, path), encoding="utf-8") as file:
-            found += stale_in(path, file.read(), ends, folders)
-    print("\n".join(found + [f"{read} files read, {len(found)} paths that do not exist"]))
+            text = file.read()
+        found += wide_in(path, text)
+        if path not in UNREAD and "findings" not in path.split("/"):
+            found += stale_in(path, text, ends, folders)
+    print("\n".join(found + [f"{read} files read, {len(found)} names of no file and lines that are too long"]))
     return 1 if found or not read else 0
 
 

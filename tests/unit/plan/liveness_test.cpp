@@ -1,4 +1,4 @@
-// Liveness over nested blocks: times are counted by hand as plan/liveness.h lays them out.
+// Liveness over nested blocks: times are counted by hand as analysis/liveness.h lays them out.
 #include "compiler/planner/analysis/liveness.h"
 #include "compiler/planner/storage/memory_plan.h"
 

@@ -1,4 +1,4 @@
-// cudaCGGetIntrinsicHandle and cudaCGSynchronize, in PTX; see device_runtime.h.
+// cudaCGGetIntrinsicHandle and cudaCGSynchronize, in PTX; see module.h.
 #include "emulator/driver/code/module.h"
 
 namespace cugrt::emulator::api {

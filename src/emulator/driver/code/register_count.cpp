@@ -1,4 +1,4 @@
-// ptxas counts the registers of a module's kernels; see register_count.h.
+// ptxas counts the registers of a module's kernels; see module.h.
 #include "emulator/driver/code/module.h"
 
 #include <algorithm>
