@@ -15,8 +15,8 @@
 // and as a list of bindings, and {"kinds": true} gives the kind that the pass takes each op for.
 #include "compiler/passes/mixed_precision.h"
 #include "compiler/passes/pass.h"
-#include "compiler/planner/published/chunks.h"
 #include "ir/text/text.h"
+#include "support/chunk_flaws.h"
 #include "support/published_flaws.h"
 
 #include <nlohmann/json.hpp>
@@ -29,7 +29,7 @@ using nlohmann::json;
 namespace {
 
 struct Flaws {
-  plan::ChunkFlaws slots;
+  test::ChunkFlaws slots;
   test::PublishedFlaws seed;
 };
 
@@ -294,13 +294,13 @@ json answer(const json &request) {
     out["skeletons"] = json::object();
     ir::Module pools = *module;
     for (const ir::Function &function : module->functions) {
-      Result<plan::ChunkPlan> plan = plan::plan_chunks(pools, function, flaws.slots);
+      Result<std::optional<plan::ChunkPlan>> plan = test::plan_chunks(pools, function, flaws.slots);
       if (!plan.ok())
         return error(plan.take_status());
-      if (plan->breaks)
+      if (!plan->has_value())
         return {{"exception", "token"}};
-      out["skeletons"][function.name] = Skeleton(pools, function, *plan).out;
-      well_formed = well_formed && is_well_formed(function, *plan);
+      out["skeletons"][function.name] = Skeleton(pools, function, **plan).out;
+      well_formed = well_formed && is_well_formed(function, **plan);
     }
     out["well_formed"] = well_formed;
     if (!well_formed)

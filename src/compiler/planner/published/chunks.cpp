@@ -35,10 +35,9 @@ struct Token {
 
 class ChunkPlanner {
 public:
-  ChunkPlanner(ir::Module &pools, const ir::Function &function, ChunkFlaws flaws)
-      : pools_(pools), function_(function), flaws_(flaws),
-        token_of_(function.values.size(), kNoToken), fields_of_(function.values.size()),
-        bounds_(domain_of(pools.exprs, function)) {}
+  ChunkPlanner(ir::Module &pools, const ir::Function &function)
+      : pools_(pools), function_(function), token_of_(function.values.size(), kNoToken),
+        fields_of_(function.values.size()), bounds_(domain_of(pools.exprs, function)) {}
 
   Result<ChunkPlan> run() {
     CUGRT_TRY(find_tokens(0));
@@ -123,22 +122,14 @@ private:
 
   void use_all(const Binding &b, uint32_t block) {
     for (const Operand &operand : function_.operands_of(b))
-      if (operand.kind == Operand::Kind::value) {
-        lost_.clear();
-        for_each_token(operand.value(), [&](uint32_t t) { use(t, block); });
-      }
+      if (operand.kind == Operand::Kind::value)
+        for_each_token(operand.value(), [&](uint32_t t) { use(tokens_[t], block); });
   }
 
-  void use(uint32_t t, uint32_t block) {
-    Token &token = tokens_[t];
+  void use(Token &token, uint32_t block) {
     ++token.uses;
-    if (flaws_.repeated_part_breaks && std::find(lost_.begin(), lost_.end(), t) != lost_.end())
-      plan_.breaks = true;
-    if (token.block == block || token.discarded)
-      return;
-    token.discarded = "it is used in another block than the one that allocates it";
-    if (flaws_.repeated_part_breaks)
-      lost_.push_back(t);
+    if (token.block != block && !token.discarded)
+      token.discarded = "it is used in another block than the one that allocates it";
   }
 
   Status check_parts(const Binding &b) const {
@@ -268,7 +259,7 @@ private:
       for (uint32_t nested = b.blocks.begin; nested < b.blocks.end(); ++nested)
         CUGRT_TRY(hand_out(nested));
     }
-    if (block != 0 && !flaws_.pool_outlives_branch)
+    if (block != 0)
       for (size_t chunk = first_chunk; chunk < plan_.chunks.size(); ++chunk)
         pool_.withdraw(static_cast<uint32_t>(chunk));
     return {};
@@ -333,12 +324,10 @@ private:
 
   ir::Module &pools_;
   const ir::Function &function_;
-  const ChunkFlaws flaws_;
   std::vector<Token> tokens_;        // in program order
   std::vector<uint32_t> token_of_;   // by value
   std::vector<ir::Range> fields_of_; // by value: of tuples, into fields_
   std::vector<ValueId> fields_;      // invalid: a field that is no value
-  std::vector<uint32_t> lost_;       // tokens discarded by the operand at hand, for the flaw
   const ir::SymbolDomain bounds_;
   ChunkPool pool_;
   ChunkPlan plan_;
@@ -413,8 +402,8 @@ ExprId bounded_above(ir::ExprPool &exprs, ExprId expr, const ir::Domain &domain)
   return bound.valid() ? bound : expr;
 }
 
-Result<ChunkPlan> plan_chunks(ir::Module &pools, const ir::Function &function, ChunkFlaws flaws) {
-  return ChunkPlanner(pools, function, flaws).run();
+Result<ChunkPlan> plan_chunks(ir::Module &pools, const ir::Function &function) {
+  return ChunkPlanner(pools, function).run();
 }
 
 } // namespace cugrt::plan

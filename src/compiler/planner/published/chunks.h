@@ -59,15 +59,6 @@ private:
   std::vector<Place> places_;                               // by chunk
 };
 
-/// Published behaviour that loses data, off unless a test asks for it.
-struct ChunkFlaws {
-  /// A block freed in one branch is handed on outside of it.
-  bool pool_outlives_branch = false;
-  /// A tuple that names one tensor twice, used in another block than the one that allocates the
-  /// tensor, ends the pass with an error.
-  bool repeated_part_breaks = false;
-};
-
 inline constexpr uint32_t kNoChunk = UINT32_MAX;
 
 /// A block of memory: one alloc_storage, just before its first tensor.
@@ -89,7 +80,6 @@ struct ChunkTensor {
 struct ChunkPlan {
   std::vector<ChunkTensor> tensors; // every alloc, in program order
   std::vector<StorageChunk> chunks; // in order of allocation
-  bool breaks = false;              // with repeated_part_breaks: the published pass ends here
   const ChunkTensor *find(ir::ValueId tensor) const;
 };
 
@@ -99,8 +89,7 @@ inline constexpr std::string_view kPlanDynamicResults = "plan_dynamic_results";
 
 /// `pools` has the expressions and types of `function`'s module; sizes are added to it. Errors:
 /// out_of_range for sizes that overflow, unsupported for tuples of very many parts.
-Result<ChunkPlan> plan_chunks(ir::Module &pools, const ir::Function &function,
-                              ChunkFlaws flaws = {});
+Result<ChunkPlan> plan_chunks(ir::Module &pools, const ir::Function &function);
 
 /// An upper bound for every value of the symbols that have bounds, as an expression of those that
 /// have none; the expression itself where none is found.
