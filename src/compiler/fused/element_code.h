@@ -248,13 +248,9 @@ private:
 // One generated kernel, between a group of ops and its launch: what fused_group.cpp writes and
 // fused_parts.cpp asks for.
 
-/// argmax, argmin: the result is a position.
-bool is_search(ir::Op op);
 /// Ops whose kernels have the place LOAD of kernels/shared/fusion.cuh, and take any numbers:
 /// reductions and searches.
 bool computes_what_it_loads(ir::Op op);
-/// Products of bytes, whose results are i32.
-bool multiplies_bytes(ir::Op op);
 /// Ops whose kernels have the place STORE.
 bool is_anchor(ir::Op op);
 

@@ -256,7 +256,7 @@ std::string ElementCode::argument(const Node &node, size_t i) {
 /// The operation on operands that are written, rounded to its dtype.
 std::string ElementCode::operation(const Node &node) {
   const FusedOp &op = group_.ops[node.op];
-  if (is_of_index(op.op))
+  if (is_part(op.op, ir::OpPart::of_index))
     return operation_of_index(node);
   const ir::DType from = dtype(op.operands[0]), to = dtype(op.result);
   if (op.op == ir::Op::cast)

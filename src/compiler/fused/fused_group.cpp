@@ -213,9 +213,9 @@ private:
       CUGRT_ASSIGN(const std::string lines, code.lines(output(), "  ", "return "));
       const bool is_wide =
           anchor.op == ir::Op::group_norm && ir::op_bool(anchor.op, anchor.attributes, "wide");
-      const std::string value = is_search(anchor.op) ? "value"
-                                : is_wide            ? "Acc(value)"
-                                                     : "T(value)";
+      const std::string value = is_part(anchor.op, ir::OpPart::searches) ? "value"
+                                : is_wide                                ? "Acc(value)"
+                                                                         : "T(value)";
       macros += "#define OUT " + element(output()) + "\n#define RESULT(j, value) stored(j, " +
                 value + arguments(code, "j") + ")\n" + results_macros(code, value);
       functions += place_functions(code, "j");
@@ -242,9 +242,9 @@ private:
                      list_macro("FUSED_PARAMETERS", parameters) +
                      list_macro("FUSED_ARGUMENTS", named(uses)) +
                      includes(uses, "",
-                              computes_what_it_loads(anchor.op) ? "number"
-                              : multiplies_bytes(anchor.op)     ? "byte_sums"
-                                                                : "floating") +
+                              computes_what_it_loads(anchor.op)                  ? "number"
+                              : is_part(anchor.op, ir::OpPart::multiplies_bytes) ? "byte_sums"
+                                                                                 : "floating") +
                      functions;
     return {};
   }

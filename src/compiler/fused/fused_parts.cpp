@@ -5,16 +5,8 @@
 
 namespace cugrt::codegen {
 
-bool is_search(ir::Op op) { return op == ir::Op::argmax || op == ir::Op::argmin; }
-
 bool computes_what_it_loads(ir::Op op) {
-  using enum ir::Op;
-  return op == reduce_sum || op == reduce_mean || op == reduce_max || op == reduce_min ||
-         op == reduce_prod || is_search(op);
-}
-
-bool multiplies_bytes(ir::Op op) {
-  return op == ir::Op::matmul_integer || op == ir::Op::conv_integer;
+  return is_part(op, ir::OpPart::reduces) || is_part(op, ir::OpPart::searches);
 }
 
 bool is_anchor(ir::Op op) {
@@ -139,8 +131,9 @@ private:
   }
 
   bool computes(std::span<const uint32_t> ops) const {
-    return std::any_of(ops.begin(), ops.end(),
-                       [&](uint32_t op) { return !is_relabelling(group_.ops[op].op); });
+    return std::any_of(ops.begin(), ops.end(), [&](uint32_t op) {
+      return !is_part(group_.ops[op].op, ir::OpPart::relabels);
+    });
   }
 
   void split(const std::vector<uint32_t> &ops) {
@@ -253,14 +246,13 @@ bool can_fuse(const ir::Module &module, ir::Op op, std::span<const ir::TypeId> o
     };
     return is(result) && std::all_of(operands.begin(), operands.end(), is);
   };
-  if (is_anchor(op) && !computes_what_it_loads(op) && !multiplies_bytes(op))
+  if (is_anchor(op) && !computes_what_it_loads(op) && !is_part(op, ir::OpPart::multiplies_bytes))
     return each_is([&](ir::DType dtype) {
       return ir::info(dtype).kind == ir::DTypeKind::floating ||
              (op == ir::Op::matmul_blocks && ir::info(dtype).kind == ir::DTypeKind::block);
     });
   return each_is([](ir::DType dtype) { return !element_type(dtype).empty(); }) &&
-         (is_anchor(op) || is_relabelling(op) || is_movement(op) || is_of_index(op) ||
-          is_elementwise_function(op) || op == ir::Op::cast || op == ir::Op::where);
+         !is_part(op, ir::OpPart::alone);
 }
 
 std::vector<FusedPart> split_group(ir::Module &module, const FusedGroup &group) {

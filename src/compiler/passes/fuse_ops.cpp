@@ -115,7 +115,8 @@ private:
         !codegen::can_fuse(module_, op, operands, result))
       return ir::OpPattern::opaque;
     // The published rules have no such ops, or have them alone.
-    if (codegen::is_of_index(op) || codegen::repeats_elements(op, function_.attributes_of(binding)))
+    if (is_part(op, ir::OpPart::of_index) ||
+        codegen::repeats_elements(op, function_.attributes_of(binding)))
       return options_.after_reductions ? ir::OpPattern::injective : ir::OpPattern::opaque;
     if (keeps_axes(binding) || keeps_all(binding))
       return ir::OpPattern::elementwise;

@@ -63,27 +63,26 @@ static bool is_concat(const Binding &binding) {
   return binding.kind == BindingKind::op && ir::op_of(binding) == ir::Op::concat;
 }
 
+static bool stays_wide(const Binding &binding, ir::OpWide which) {
+  return binding.kind == BindingKind::op && ir::op_info(ir::op_of(binding)).wide == which;
+}
+
 /// Whether the op keeps its state in f32 while its operands and results are narrow, and these are
 /// bounded: recurrent layers.
-static bool keeps_state(const Binding &binding) {
-  if (binding.kind != BindingKind::op)
-    return false;
-  const ir::Op op = ir::op_of(binding);
-  return op == ir::Op::lstm || op == ir::Op::gru || op == ir::Op::rnn;
-}
+static bool keeps_state(const Binding &binding) { return stays_wide(binding, ir::OpWide::states); }
 
 bool PrecisionChoices::stays_f32(const Binding &binding, size_t operand) const {
   if (binding.kind != BindingKind::op)
     return false;
-  const ir::Op op = ir::op_of(binding);
-  const size_t states_end = keeps_state(binding) ? (op == ir::Op::lstm ? 4 : 3) : 0;
+  const ir::OpInfo &op = ir::op_info(ir::op_of(binding));
+  if (!keeps_state(binding))
+    return ir::is_wide_operand(op, operand);
   const auto operands = function_.operands_of(binding);
-  for (size_t i = 2; operand >= 2 && operand < states_end && i < states_end; ++i)
-    if (i < operands.size() && operands[i].kind == Operand::Kind::value &&
+  for (size_t i = 2; ir::is_wide_operand(op, operand) && i < operands.size(); ++i)
+    if (ir::is_wide_operand(op, i) && operands[i].kind == Operand::Kind::value &&
         !narrow_[operands[i].index])
       return true;
-  return (op == ir::Op::attention && operand == 4) || (op == ir::Op::resize && operand >= 2) ||
-         (op == ir::Op::grid_sample && operand == 1);
+  return false;
 }
 
 bool PrecisionChoices::has_wide_states(const Binding &op) const {
@@ -99,8 +98,7 @@ void PrecisionChoices::keep_masks() {
                          of_mask[b->first_result] &&
                          precision_[b->first_result] == Precision::follow;
       const std::span<const Operand> operands = function_.operands_of(*b);
-      const bool is_mask =
-          b->kind == BindingKind::op && ir::op_of(*b) != ir::Op::grid_sample && !keeps_state(*b);
+      const bool is_mask = stays_wide(*b, ir::OpWide::fifth) || stays_wide(*b, ir::OpWide::rest);
       for (size_t i = 0; i < operands.size(); ++i)
         if (operands[i].kind == Operand::Kind::value && (makes || (is_mask && stays_f32(*b, i))))
           of_mask[operands[i].index] = true;
@@ -462,9 +460,7 @@ bool PrecisionChoices::is_elementwise(const Binding &binding) {
 
 /// Whether the op reduces, which what stands before it is computed for where it loads.
 bool PrecisionChoices::is_reduction(const Binding &binding) {
-  return binding.kind == BindingKind::op &&
-         (ir::op_info(ir::op_of(binding)).pattern == ir::OpPattern::reduction ||
-          ir::op_of(binding) == ir::Op::reduce_mean);
+  return binding.kind == BindingKind::op && is_part(ir::op_of(binding), ir::OpPart::reduces);
 }
 
 bool PrecisionChoices::reads_narrow(const Binding &binding, size_t operand) const {

@@ -39,9 +39,7 @@ bool rounds_once(const Binding &binding) {
   if (binding.kind != BindingKind::op)
     return false;
   const Op op = ir::op_of(binding);
-  return op == Op::reduce_sum || op == Op::reduce_mean || op == Op::reduce_max ||
-         op == Op::reduce_min || op == Op::reduce_prod || op == Op::layer_norm ||
-         op == Op::rms_norm || op == Op::softmax || op == Op::log_softmax;
+  return is_part(op, ir::OpPart::reduces) || is_part(op, ir::OpPart::normalizes);
 }
 
 class ReductionNarrower : public ir::FunctionCloner {

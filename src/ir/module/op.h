@@ -45,6 +45,21 @@ enum class OpZeros : uint8_t {
   by_rule,      // not elementwise: the op's rule (ops/table/rules.def) says it
 };
 
+/// What an op can be in a generated kernel of several ops (compiler/fused/).
+enum class OpPart : uint8_t {
+  function,         // each element is a function of the operands' elements of the same index
+  element,          // likewise, but a choice (where) or a conversion (cast), which no function is
+  relabels,         // says anew how elements lie; no kernel is made for it alone
+  moves,            // reads elements elsewhere, at places that follow from the result's index
+  of_index,         // elements follow from their index
+  reduces,          // the kernel's anchor, which computes what it loads: over axes
+  searches,         // likewise, for a place
+  normalizes,       // the anchor; computes in f32 and rounds once
+  multiplies_bytes, // the anchor; its sums are integers
+  anchors,          // another anchor: a kernel of the library, to which elements are added
+  alone,            // none: the op has a kernel to itself
+};
+
 /// What ToMixedPrecision does with an op. Denied are those that square, invert or exponentiate, sum
 /// over an axis, compare, count or round to integers, where an error of half a unit in the last
 /// place grows.
@@ -52,6 +67,15 @@ enum class OpPrecision : uint8_t {
   allow,  // its f32 operands become f16 or bf16, sums are kept in fp32
   follow, // it is computed in that dtype where all of its operands are in it anyway
   deny,   // it stays in f32
+};
+
+/// Which f32 operands of an op stay in f32 though the op is computed in f16 or bf16.
+enum class OpWide : uint8_t {
+  none,
+  second, // coordinates
+  rest,   // sizes, from the third operand on
+  fifth,  // a mask, whose finite numbers have no like in f16
+  states, // first states of a recurrent layer, behind x and w, where one of them is in f32
 };
 
 /// Whose bytes an op's results are.
@@ -67,12 +91,22 @@ enum class OpShapes : uint8_t { none, second, rest, all }; // rest: all but the 
 /// In which layouts an op takes images, for LayOutImages, and which ones convolve or pool them.
 enum class OpImages : uint8_t {
   keeps,           // with channels second or last, and gives what it takes
-  convolves,       // floats; this and what follows up to `both` have a form for either layout
+  convolves,       // floats; this and what follows up to `grouped` have a form for either layout
   spreads,         // likewise, a transposed convolution
   convolves_bytes, // likewise, of bytes, into sums
   pools,           // by a window
-  both,            // something else
-  second,          // with channels second alone, or it takes none
+  parts,           // splits
+  reduces,         // over axes
+  along_axis,      // computes along an axis
+  reshapes,
+  norms, // over channels
+  transposes,
+  pads,
+  slices,
+  gathers,
+  stretches, // broadcasts
+  grouped,   // norms over groups of channels: LayOutImages itself writes it
+  second,    // with channels second alone, or it takes none
 };
 
 /// Whether a convolution of floats is of that kind.
@@ -85,8 +119,10 @@ struct OpInfo {
   uint32_t least_operands, most_operands;
   uint32_t most_results; // 1, or more where the number follows from attributes (split)
   OpPattern pattern;     // of the op in general; op_pattern says it of one with its types
+  OpPart part;
   OpZeros zeros;
   OpPrecision precision;
+  OpWide wide;
   OpStorage storage;
   OpShapes shapes;
   OpImages images;
@@ -105,6 +141,7 @@ struct OpAttribute {
 size_t op_count();
 const OpInfo &op_info(Op op);
 std::optional<Op> op_from_name(std::string_view name);
+inline bool is_part(Op op, OpPart part) { return op_info(op).part == part; }
 inline Op op_of(const Binding &binding) { return static_cast<Op>(binding.callee); }
 /// The attributes that `op` takes. An integer is taken where a float is expected.
 std::span<const OpAttribute> op_attributes(Op op);
@@ -135,6 +172,23 @@ inline bool may_write(const Binding &binding) {
     return writes_operand(binding);
   const BindingWork work = binding.work();
   return work != BindingWork::names && work != BindingWork::matches && work != BindingWork::reads;
+}
+
+/// Whether operand i is of those that stay in f32 by the row; of states if one of them is in f32.
+inline bool is_wide_operand(const OpInfo &op, size_t i) {
+  switch (op.wide) {
+  case OpWide::none:
+    return false;
+  case OpWide::second:
+    return i == 1;
+  case OpWide::rest:
+    return i >= 2;
+  case OpWide::fifth:
+    return i == 4;
+  case OpWide::states: // one for each result but the first
+    return i >= 2 && i < op.most_results + 1;
+  }
+  return false;
 }
 
 /// Whether operand i of `op` is a shape; others are tensors.

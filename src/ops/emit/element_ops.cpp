@@ -72,14 +72,6 @@ std::string element_literal(ir::DType dtype, double value) {
   return integer_text(ir::integer_at(dtype, bytes));
 }
 
-bool is_elementwise_function(ir::Op op) {
-  using enum ir::Op;
-  const ir::OpPattern pattern = ir::op_info(op).pattern;
-  if (pattern != ir::OpPattern::elementwise && pattern != ir::OpPattern::broadcast)
-    return false;
-  return op != where && op != cast && op != broadcast_to; // a choice, a conversion, a movement
-}
-
 std::string elementwise_function(ir::Op op, std::span<const ir::Attribute> attributes) {
   using enum ir::Op;
   if (op == gelu && ir::op_string(op, attributes, "approximate") == "tanh")
@@ -95,18 +87,6 @@ std::vector<std::string_view> elementwise_parameters(ir::Op op) {
         names.push_back(attribute.name);
   return names;
 }
-
-bool is_relabelling(ir::Op op) {
-  return op == ir::Op::reshape || op == ir::Op::transpose || op == ir::Op::broadcast_to;
-}
-
-bool is_movement(ir::Op op) {
-  using enum ir::Op;
-  return op == concat || op == slice || op == pad || op == gather || op == gather_elements ||
-         op == embedding;
-}
-
-bool is_of_index(ir::Op op) { return op == ir::Op::range || op == ir::Op::one_hot; }
 
 bool repeats_elements(ir::Op op, std::span<const ir::Attribute> attributes) {
   return op == ir::Op::pad && ir::op_string(op, attributes, "mode") != "constant";

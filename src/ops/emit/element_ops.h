@@ -22,21 +22,13 @@ std::string_view element_type(ir::DType dtype);
 std::string element_literal(ir::DType dtype, double value);
 
 /// Whether an op computes each element from the elements of the same index by a function.
-bool is_elementwise_function(ir::Op op);
+inline bool is_elementwise_function(ir::Op op) { return is_part(op, ir::OpPart::function); }
 /// The name of that function, without its namespace: the op's own, or that of what its attributes
 /// choose.
 std::string elementwise_function(ir::Op op, std::span<const ir::Attribute> attributes);
 /// Attributes that the function takes as numbers, in the order of its parameters.
 std::vector<std::string_view> elementwise_parameters(ir::Op op);
 
-/// Whether an op only says anew how elements lie: reshape, transpose, broadcast_to. It is nothing
-/// that a kernel would be made for.
-bool is_relabelling(ir::Op op);
-/// Whether an op reads elements elsewhere, at places that can be computed from the result's index:
-/// a concat, a slice, a pad, rows by number.
-bool is_movement(ir::Op op);
-/// Whether an op's elements follow from their index: range, one_hot.
-bool is_of_index(ir::Op op);
 /// Whether a pad repeats elements, those at the edge or mirrored ones.
 bool repeats_elements(ir::Op op, std::span<const ir::Attribute> attributes);
 

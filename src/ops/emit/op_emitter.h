@@ -1,8 +1,8 @@
 // From tensor-level ops to launches of the library's kernels.
 //
 // Each rule has emit_NAME in the file of its ops: its choice among kernels, the kernels' parameters
-// with their access, and their launch rules stand there once. Operands and results are contiguous tensors with known
-// shapes; whoever calls has allocated the results.
+// with their access, and their launch rules stand there once. Operands and results are contiguous
+// tensors with known shapes; whoever calls has allocated the results.
 #pragma once
 
 #include "base/status.h"
@@ -139,6 +139,8 @@ public:
     return ir::op_float(call_.op, call_.attributes, name);
   }
   bool flag(std::string_view name) const { return ir::op_bool(call_.op, call_.attributes, name); }
+  /// A word's number in the op's row, by which kernels know it.
+  size_t word(std::string_view name) const { return ir::op_word(call_.op, call_.attributes, name); }
   /// An axis attribute, counted from the front.
   size_t axis(size_t rank) const;
   /// Of transpose: for each axis of the result, the operand's.

@@ -129,15 +129,15 @@ static std::vector<ir::ExprId> first(std::span<const ir::ExprId> values, size_t 
 // A launch that adds the updates to what the result holds, with the operands that all have.
 static KernelLaunch scatter_launch(OpEmitter &op) {
   const ir::DType dtype = op.operand_type(0).dtype;
-  const std::string reduction = ir::op_string(op.call().op, op.call().attributes, "reduction");
+  // By the word's number: functions of elementwise/operations.cuh.
+  static constexpr std::string_view kFunctions[] = {"", "add", "mul", "maximum", "minimum"};
+  const std::string_view function = kFunctions[op.word("reduction")];
   const std::string entry(op.name());
-  const bool moves = reduction == "none";
+  const bool moves = function.empty();
   KernelLaunch launch = moves ? op.moving_launch("scatter.cu", entry, dtype)
                               : op.number_launch("scatter.cu", entry, dtype);
   if (!moves)
-    launch.option("-DREDUCE=" + std::string(reduction == "max"   ? "maximum"
-                                            : reduction == "min" ? "minimum"
-                                                                 : reduction));
+    launch.option("-DREDUCE=" + std::string(function));
   option_for_ids(launch, op.operand_type(1).dtype);
   return launch;
 }
@@ -158,7 +158,7 @@ Status emit_scatter_elements(OpEmitter &op) {
   launch.option("-DAXIS=" + std::to_string(axis));
   launch.option("-DLAST=" + std::to_string(rank - 1));
   const uint32_t bytes = ir::info(x.dtype).bytes_per_block;
-  if (ir::op_string(op.call().op, op.call().attributes, "reduction") == "none" &&
+  if (op.word("reduction") == 0 &&
       op.divides(KernelLaunch::vector_size(bytes), updates.dims.back()))
     launch.vectors(bytes);
   scatter_operands(op, launch);
@@ -180,8 +180,7 @@ Status emit_scatter_nd(OpEmitter &op) {
   launch.option("-DMAX_RANK=" + std::to_string(max_rank(places)));
   const uint32_t bytes = ir::info(x.dtype).bytes_per_block;
   const auto known_width = op.exprs().as_constant(op.count(x, places));
-  if (ir::op_string(op.call().op, op.call().attributes, "reduction") == "none" &&
-      known_width.value_or(0) % KernelLaunch::vector_size(bytes) == 0)
+  if (op.word("reduction") == 0 && known_width.value_or(0) % KernelLaunch::vector_size(bytes) == 0)
     launch.vectors(bytes);
   scatter_operands(op, launch);
   const ir::ExprId rows = launch.count("rows", op.count(indices, 0, indices.dims.size() - 1));

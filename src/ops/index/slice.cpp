@@ -314,14 +314,13 @@ std::vector<Padded> padded_dimensions(OpEmitter &op) {
 
 Status emit_pad(OpEmitter &op) {
   const ir::Type y = op.result_type();
-  const std::string mode = ir::op_string(op.call().op, op.call().attributes, "mode");
   std::vector<Padded> walk = padded_dimensions(op);
   const size_t rank = walk.size() <= 4 ? 4 : 8;
   CUGRT_CHECK(walk.size() <= rank);
   walk.resize(rank, {op.constant(1), op.constant(1), 0, 0, op.constant(0)});
 
   KernelLaunch launch = op.moving_launch("pad.cu", "pad", y.dtype);
-  launch.option(mode == "constant" ? "-DMODE=0" : mode == "edge" ? "-DMODE=1" : "-DMODE=2");
+  launch.option("-DMODE=" + std::to_string(op.word("mode")));
   launch.option("-DMAX_RANK=" + std::to_string(rank));
   launch.index_type({op.count(y)});
   launch.input("x", op.operand(0));

@@ -89,11 +89,6 @@ namespace cugrt::codegen {
 
 namespace {
 
-// The number by which a kernel knows the word of an attribute.
-std::string number_of(const OpEmitter &op, std::string_view attribute) {
-  return std::to_string(ir::op_word(op.call().op, op.call().attributes, attribute));
-}
-
 /// What the kernel takes the index apart over: axes that are resized, and between them one
 /// dimension for all others.
 struct Walk {
@@ -161,11 +156,11 @@ Status emit_interpolate(OpEmitter &op) {
 
   KernelLaunch launch = is_nearest ? op.moving_launch("interpolate.cu", "interpolate", x.dtype)
                                    : op.floating_launch("interpolate.cu", "interpolate");
-  launch.option(mode == "nearest" ? "-DTAPS=1" : mode == "linear" ? "-DTAPS=2" : "-DTAPS=4");
-  launch.option("-DCOORDINATES=" + number_of(op, "coordinates"));
+  launch.option("-DTAPS=" + std::to_string(1 << op.word("mode")));
+  launch.option("-DCOORDINATES=" + std::to_string(op.word("coordinates")));
   if (is_nearest) {
     launch.option("-fmad=false"); // as of floats: which element is nearest
-    launch.option("-DNEAREST=" + number_of(op, "nearest"));
+    launch.option("-DNEAREST=" + std::to_string(op.word("nearest")));
   }
   launch.option("-DMAX_RANK=" + std::to_string(rank));
   launch.option("-DRESIZED=" + std::to_string(walk.resized));
@@ -205,8 +200,8 @@ Status emit_grid_sample(OpEmitter &op) {
   KernelLaunch launch = op.floating_launch("grid_sample.cu", "grid_sample");
   launch.option("-DDIMENSIONS=" + std::to_string(rank - 2));
   launch.option("-DGRID=" + std::string(element_type(grid.dtype)));
-  launch.option("-DMODE=" + number_of(op, "mode"));
-  launch.option("-DPADDING=" + number_of(op, "padding"));
+  launch.option("-DMODE=" + std::to_string(op.word("mode")));
+  launch.option("-DPADDING=" + std::to_string(op.word("padding")));
   launch.option_if(op.flag("align_corners"), "-DALIGN_CORNERS");
   launch.index_type({op.count(y)});
   launch.input("x", op.operand(0));

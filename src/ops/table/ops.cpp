@@ -14,23 +14,27 @@ namespace {
 #define takes(least, most) least, most
 #define gives(results) results
 #define fuse(pattern) OpPattern::pattern
+#define part(which) OpPart::which
 #define zeros(what) OpZeros::what
 #define precision(what) OpPrecision::what
+#define wide(which) OpWide::which
 #define storage(whose) OpStorage::whose
 #define shapes(which) OpShapes::which
 #define images(which) OpImages::which
 constexpr OpInfo kOps[] = {
-#define CUGRT_OP(name, TAKES, GIVES, rule, FUSE, ZEROS, PRECISION, STORAGE, SHAPES, IMAGES,        \
-                 attributes)                                                                       \
-  {#name, TAKES, GIVES, FUSE, ZEROS, PRECISION, STORAGE, SHAPES, IMAGES},
+#define CUGRT_OP(name, TAKES, GIVES, rule, FUSE, PART, ZEROS, PRECISION, WIDE, STORAGE, SHAPES,    \
+                 IMAGES, attributes)                                                               \
+  {#name, TAKES, GIVES, FUSE, PART, ZEROS, PRECISION, WIDE, STORAGE, SHAPES, IMAGES},
 #include "ops/table/ops.def"
 #undef CUGRT_OP
 };
 #undef takes
 #undef gives
 #undef fuse
+#undef part
 #undef zeros
 #undef precision
+#undef wide
 #undef storage
 #undef shapes
 #undef images
@@ -62,8 +66,8 @@ const std::vector<std::vector<OpAttribute>> &attribute_table() {
   OpAttribute { name, AttributeKind::dtype, false, DTypeLiteral(DType::value) }
 #define has(...)                                                                                   \
   std::vector<OpAttribute> { __VA_ARGS__ }
-#define CUGRT_OP(name, operands, results, rule, fuse, zeros, precision, storage, shapes, images,   \
-                 HAS)                                                                              \
+#define CUGRT_OP(name, operands, results, rule, fuse, part, zeros, precision, wide, storage,       \
+                 shapes, images, HAS)                                                              \
   HAS,
   static const std::vector<std::vector<OpAttribute>> table = {
 #include "ops/table/ops.def"

@@ -18,11 +18,11 @@ the columns' words mean stands at the enumerations in `src/ir/module/op.h`.
 
 - **operands**: how many; those beyond the least may be absent.
 - **attributes**: `name = default`; one of a list of words has the words behind it; `name` alone must be given.
-- **fuses**: how FuseOps takes it. **16 bits**: what ToMixedPrecision does. **zeros**: what it makes of zeros that a
-  bucket adds. **storage**: whose bytes its results are. **images**: in which layouts LayOutImages has it take them, and
-  which ones convolve or pool them.
+- **fuses**: how FuseOps takes it. **part**: what it is in a generated kernel. **16 bits**: what ToMixedPrecision does,
+  and which operands stay in f32. **zeros**: what it makes of zeros that a bucket adds. **storage**: whose bytes its
+  results are. **images**: in which layouts LayOutImages has it take them, and how.
 """
-COLUMNS = ("ops", "operands", "results", "attributes", "fuses", "16 bits", "zeros", "storage", "images")
+COLUMNS = ("ops", "operands", "results", "attributes", "fuses", "part", "16 bits", "zeros", "storage", "images")
 
 
 def inner(field):
@@ -48,11 +48,13 @@ def lines_of(path):
     lines = {}
     for row in re.findall(r"^CUGRT_OP\(.*?\)\n(?=CUGRT_OP|\Z)", text, re.MULTILINE | re.DOTALL):
         row = re.sub(r"\s+", " ", row).replace('" "', "")  # one text in two pieces
-        name, takes, gives, _, fuse, zeros, precision, storage, _, images, has = fields_of(row)
+        name, takes, gives, _, fuse, part, zeros, precision, wide, storage, _, images, has = fields_of(row)
         least, most = inner(takes).split(", ")
         attributes = [attribute(text) for text in fields_of(f"has(-, {inner(has)})")[1:] if text]
         facts = (least if least == most else f"{least} to {most}", inner(gives), "; ".join(attributes),
-                 *(inner(field).replace("_", " ") for field in (fuse, precision, zeros, storage, images)))
+                 *(inner(field).replace("_", " ") for field in (fuse, part)),
+                 inner(precision) + (f", but the {inner(wide)}" if inner(wide) != "none" else ""),
+                 *(inner(field).replace("_", " ") for field in (zeros, storage, images)))
         lines.setdefault(facts, []).append(name)
     return lines
 

@@ -92,31 +92,29 @@ private:
       return lay_out_transposed(binding);
     case ir::OpImages::pools:
       return lay_out_pool(binding);
-    case ir::OpImages::both:
+    case ir::OpImages::parts:
+      return lay_out_parts(binding);
+    case ir::OpImages::reduces:
+      return lay_out_reduction(binding);
+    case ir::OpImages::along_axis:
+      return lay_out_along_axis(binding);
+    case ir::OpImages::reshapes:
+      return lay_out_reshape(binding);
+    case ir::OpImages::norms:
+      return lay_out_norm(source().operands_of(binding)[0].value(), binding);
+    case ir::OpImages::transposes:
+      return lay_out_transpose(binding);
+    case ir::OpImages::pads:
+      return lay_out_pad(binding);
+    case ir::OpImages::slices:
+      return lay_out_slice(binding);
+    case ir::OpImages::gathers:
+      return lay_out_gather(binding);
+    case ir::OpImages::stretches:
+      return lay_out_stretch(binding);
+    case ir::OpImages::grouped:
       break;
     }
-    if (op == Op::split)
-      return lay_out_parts(binding);
-    if (op == Op::reduce_mean || op == Op::reduce_sum || op == Op::reduce_max ||
-        op == Op::reduce_min || op == Op::reduce_prod)
-      return lay_out_reduction(binding);
-    if (op == Op::softmax || op == Op::log_softmax || op == Op::cumsum || op == Op::cumprod ||
-        op == Op::argmax || op == Op::argmin)
-      return lay_out_along_axis(binding);
-    if (op == Op::reshape)
-      return lay_out_reshape(binding);
-    if (op == Op::layer_norm)
-      return lay_out_norm(source().operands_of(binding)[0].value(), binding);
-    if (op == Op::transpose)
-      return lay_out_transpose(binding);
-    if (op == Op::pad)
-      return lay_out_pad(binding);
-    if (op == Op::slice)
-      return lay_out_slice(binding);
-    if (op == Op::gather)
-      return lay_out_gather(binding);
-    if (op == Op::broadcast_to)
-      return lay_out_stretch(binding);
     return false;
   }
 

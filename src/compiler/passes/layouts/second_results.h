@@ -80,11 +80,28 @@ private:
   }
   /// Whether the op gives images in the layout of those that it reads.
   static bool follows(const ir::Binding &binding) {
-    const ir::Op op = ir::op_of(binding);
-    return images(binding) == ir::OpImages::keeps ||
-           (images(binding) == ir::OpImages::both && op != ir::Op::reshape &&
-            op != ir::Op::transpose && op != ir::Op::broadcast_to && op != ir::Op::layer_norm &&
-            op != ir::Op::group_norm);
+    switch (images(binding)) {
+    case ir::OpImages::keeps:
+    case ir::OpImages::parts:
+    case ir::OpImages::reduces:
+    case ir::OpImages::along_axis:
+    case ir::OpImages::pads:
+    case ir::OpImages::slices:
+    case ir::OpImages::gathers:
+      return true;
+    case ir::OpImages::convolves:
+    case ir::OpImages::spreads:
+    case ir::OpImages::convolves_bytes:
+    case ir::OpImages::pools:
+    case ir::OpImages::reshapes:
+    case ir::OpImages::norms:
+    case ir::OpImages::transposes:
+    case ir::OpImages::stretches:
+    case ir::OpImages::grouped:
+    case ir::OpImages::second:
+      break;
+    }
+    return false;
   }
 
   static Wish both(Wish a, Wish b) { return std::max(a, b); }
