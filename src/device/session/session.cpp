@@ -296,24 +296,24 @@ Status Session::wait_for_last() const {
   return end_recorded_ ? order_event_.synchronize() : last_stream_.synchronize();
 }
 
-[[gnu::always_inline]] inline Status Session::launch(FunctionState &state, uint32_t function,
-                                                     driver::StreamRef stream) {
+/// Launches a function that is one region by its instance, and any other step by step.
+[[gnu::always_inline]] inline Status Session::launch(FunctionState &state, uint32_t function) {
   if (!state.is_region) {
     log_.run = next_run_++;
-    return HostProgram(*this, stream).run(function);
+    Status status = HostProgram(*this, last_stream_).run(function);
+    if (!status.ok())
+      state.last.forget();
+    return status;
   }
-  if (Status status = cache_.launch(state.first_region, stream); !status.ok()) [[unlikely]]
+  if (Status status = cache_.launch(state.first_region, last_stream_); !status.ok()) [[unlikely]] {
+    state.last.forget();
     return cache_.attribute(state.first_region, std::move(status));
+  }
   return {};
 }
 
-[[gnu::always_inline]] inline Status Session::launch_bound(FunctionState &state, uint32_t function,
-                                                           const RunRequest &request,
-                                                           driver::StreamRef stream) {
-  if (Status status = launch(state, function, stream); !status.ok()) [[unlikely]] {
-    state.last.forget();
-    return status;
-  }
+[[gnu::always_inline]] inline Status Session::give_results(FunctionState &state,
+                                                           const RunRequest &request) {
   if (state.results_serial != state.run.serial)
     CUGRT_TRY(update_results(state));
   std::copy_n(state.results.begin(), request.results.size(), request.results.begin());
@@ -390,7 +390,9 @@ Status Session::check_callers_run(driver::StreamRef stream) {
     times_->begin(last_stream_);
   if (word) // a part of a run, too
     word->ran(this);
-  Status status = launch_bound(state, function, request, last_stream_);
+  Status status = launch(state, function);
+  if (status.ok())
+    status = give_results(state, request);
   if (times_)
     status = times_->end(last_stream_, std::move(status));
   if (!request.own_stream) [[unlikely]]
@@ -398,43 +400,39 @@ Status Session::check_callers_run(driver::StreamRef stream) {
   return status;
 }
 
-/// Steps 4 to 10 of a run, within the session's context.
-[[gnu::always_inline]] inline Status
-Session::run_in_context(uint32_t function, const RunRequest &request, bool &pushed) {
-  CUGRT_TRY(enter_context(pushed));
-  // 4. The session's context is current. Code and weights lie on the device.
-  FunctionState &state = *functions_[function];
-  if (uint8_t(request.own_stream) != straight_) [[unlikely]]
-    return run_otherwise(state, function, request); // the same on another stream, and more
-  // 5. The run is on the session's own stream, and needs nothing but a launch.
-  CUGRT_TRY(match_or_bind(state, request));
-  // 6. Every argument is checked, state.run has the values of symbols and the addresses of slots,
-  //    and what the run writes overlaps nothing else. From here on only sizes that host code
-  //    decides and the driver can refuse something.
-  if (!in_flight_ || own_stream_.get() != last_stream_.get()) [[unlikely]]
-    CUGRT_TRY(order_on(own_stream_.ref()));
-  // 7. The stream waits for the session's last run.
-  return launch_bound(state, function, request, last_stream_);
-  // 8. Of each region the instance for the run's key is found, or built, and set to what differs
-  //    (GraphCache::launch()). What is in no region HostProgram launches step by step.
-  // 9. All of it is on the stream, in program order.
-  // 10. The caller has the results' addresses and dimensions; the memory is being written.
-}
-
-/// A run in ten steps, from what the caller gives to the launch; what holds after each stands
-/// behind it.
+/// A run in ten steps, from what the caller gives to the launch. src/device/README.md leads on from
+/// step 8 to the node that is set.
 Status Session::run(uint32_t function, const RunRequest &request) {
   InUse use(in_use_);
+  // 1. The session is this thread's until the run returns.
   if (!taken(use)) [[unlikely]]
     return InUse::refusal();
-  // 1. The session is this thread's until the run returns.
-  CUGRT_TRY(code_->device().check());
   // 2. No earlier failure has poisoned the device.
+  CUGRT_TRY(code_->device().check());
+  // 3. No earlier run has found a device symbol out of its bounds.
   if (symbol_flag_.raised()) [[unlikely]]
     return check_symbols();
-  // 3. No earlier run found a device symbol out of its bounds.
   bool pushed = false;
-  Status status = run_in_context(function, request, pushed);
+  Status status = [&]() -> Status {
+    // 4. The session's context is current. Code and weights lie on the device.
+    CUGRT_TRY(enter_context(pushed));
+    FunctionState &state = *functions_[function];
+    // 5. The run is on the session's own stream; any other takes the steps that follow there.
+    if (uint8_t(request.own_stream) != straight_) [[unlikely]]
+      return run_otherwise(state, function, request);
+    // 6. Every argument is checked, state.run has the values of symbols and the addresses of slots,
+    //    and what the run writes overlaps nothing else. From here on only sizes that host code
+    //    decides and the driver can refuse something.
+    CUGRT_TRY(match_or_bind(state, request));
+    // 7. The stream waits for the session's last run.
+    if (!in_flight_ || own_stream_.get() != last_stream_.get()) [[unlikely]]
+      CUGRT_TRY(order_on(own_stream_.ref()));
+    // 8. Each region's instance is found, or built, and set to what differs (GraphCache::launch()).
+    // 9. It is launched, and steps outside of regions are (HostProgram), in program order.
+    CUGRT_TRY(launch(state, function));
+    // 10. The caller has the addresses and dimensions of results; the device is writing them.
+    return give_results(state, request);
+  }();
   if (pushed) [[unlikely]] {
     CUcontext popped;
     (void)code_->device().api().CtxPopCurrent(&popped);

@@ -122,7 +122,6 @@ private:
   Status take_flag();
   Status clear_state();
 
-  Status run_in_context(uint32_t function, const RunRequest &request, bool &pushed);
   Status match_or_bind(FunctionState &state, const RunRequest &request);
   Status check_callers_stream(driver::StreamRef stream);
   Status run_otherwise(FunctionState &state, uint32_t function, const RunRequest &request);
@@ -144,9 +143,8 @@ private:
   BudgetCharge result_charge() const {
     return {group_ ? group_->budget() : nullptr, HeldFor::results};
   }
-  Status launch_bound(FunctionState &state, uint32_t function, const RunRequest &request,
-                      driver::StreamRef stream);
-  Status launch(FunctionState &state, uint32_t function, driver::StreamRef stream);
+  Status launch(FunctionState &state, uint32_t function);
+  Status give_results(FunctionState &state, const RunRequest &request);
   Status check_counts(const FunctionState &state, const RunRequest &request) const;
   Status bind(FunctionState &state, const RunRequest &request);
   void remember(FunctionState &state, const RunRequest &request);
