@@ -3,22 +3,27 @@
 //   gather            y[o, j, i] = x[o, positions[j], i]          positions: [length]
 //   gather_elements   y[o, j, i] = x[o, positions[o, j, i], i]    positions: [outer, length, inner]
 //
-// A negative position counts from the axis' end. What then lies outside reads the nearest element
-// (along an axis of none, 0): positions come from outside, and memory beyond x must not be reached.
-// Elements are moved, not read, so that only their width matters.
+// A negative position counts from the axis' end, but with OUTSIDE=nearest, as ids of rows have it.
+// What then lies outside reads the nearest element (along an axis of none, 0): positions come from
+// outside, and memory beyond x must not be reached. Elements are moved, not read, so that only
+// their width matters.
 //
 // With VECTOR, which divides inner, gather moves vectors, where x and y begin at multiples of one.
 // gather_elements then reads as many positions at once, and stores a vector; VECTOR divides inner,
 // or length where inner is 1.
 //
-// Options: WIDE_IDS for positions of i64 (i32 otherwise); those of bytes.cuh, vectors.cuh and
-// assume.cuh.
+// Options: WIDE_IDS for positions of i64 (i32 otherwise); OUTSIDE=nearest; those of bytes.cuh,
+// vectors.cuh and assume.cuh.
 
 #include "shared/assume.cuh"
 #include "shared/bytes.cuh"
 #include "index/positions.cuh"
 #include "shared/programmatic.cuh"
 #include "shared/vectors.cuh"
+
+#ifndef OUTSIDE
+#define OUTSIDE from_either_end
+#endif
 
 #define PARAMETERS                                                                                 \
   const T *__restrict__ x, const Id *__restrict__ positions, T *__restrict__ y, long long outer,   \
@@ -31,7 +36,7 @@ __device__ __forceinline__ void gather_along(const W *x, const Id *positions, W 
   const Index row = Index(length) * inner, count = Index(outer) * row;
   const Index step = Index(gridDim.x) * blockDim.x;
   for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
-    const long long at = from_either_end(positions[kElements ? i : i % row / inner], axis);
+    const long long at = OUTSIDE(positions[kElements ? i : i % row / inner], axis);
     y[i] = axis > 0 ? x[(i / row * Index(axis) + Index(at)) * inner + i % inner] : W();
   }
 }

@@ -198,9 +198,11 @@ KernelLaunch OpEmitter::number_launch(std::string_view source, std::string entry
   return launch;
 }
 
-KernelLaunch OpEmitter::moving_launch(std::string_view source, std::string entry, ir::DType dtype) {
+KernelLaunch OpEmitter::moving_launch(std::string_view source, std::string entry, ir::DType dtype,
+                                      std::string_view name) {
   const uint32_t bytes = ir::info(dtype).bytes_per_block;
-  std::string hint = entry + "_b" + std::to_string(8 * bytes); // "gather_b32"
+  std::string hint(name.empty() ? entry : name);
+  hint += "_b" + std::to_string(8 * bytes); // "gather_b32"
   KernelLaunch launch(table_, builder_, std::move(hint), source, std::move(entry));
   launch.element_bytes(bytes);
   return launch;

@@ -161,8 +161,10 @@ public:
                                std::string_view name = "", size_t of_operand = 0);
   /// The same with the option for `dtype`, of a kernel over any numbers.
   KernelLaunch number_launch(std::string_view source, std::string entry, ir::DType dtype);
-  /// A launch of a kernel that moves elements of `dtype`; named by the entry and their bits.
-  KernelLaunch moving_launch(std::string_view source, std::string entry, ir::DType dtype);
+  /// A launch of a kernel that moves elements of `dtype`; named `name`, by default the entry, and
+  /// their bits.
+  KernelLaunch moving_launch(std::string_view source, std::string entry, ir::DType dtype,
+                             std::string_view name = "");
   /// Operand i, where it is given.
   void input_if_given(KernelLaunch &launch, std::string name, size_t i) const {
     if (has_operand(i))

@@ -1,15 +1,25 @@
-// Elements and slices by their positions along an axis, and one-hot rows: kernels/index/gather.cu,
-// one_hot.cu.
+// Elements and slices by their positions along an axis, rows of a table by their ids, and one-hot
+// rows: kernels/index/gather.cu, one_hot.cu.
 #include "ops/emit/op_emitter.h"
 #include "ops/table/infer_op.h"
 #include "ops/table/op_padding.h"
 
 namespace cugrt::ir {
 
+Types Inference::embedding() const {
+  CUGRT_TRY(check_float(0));
+  CUGRT_TRY(check_rank(0, 2));
+  return gathered(0);
+}
+
 Types Inference::gather() const {
+  CUGRT_ASSIGN(const size_t axis, axis_of(op_integer(op, attributes, "axis"), 0));
+  return gathered(axis);
+}
+
+Types Inference::gathered(size_t axis) const {
   CUGRT_TRY(check_whole_bytes(0));
   CUGRT_TRY(check_ids(1));
-  CUGRT_ASSIGN(const size_t axis, axis_of(op_integer(op, attributes, "axis"), 0));
   Dims out = dims(0);
   out.erase(out.begin() + static_cast<ptrdiff_t>(axis));
   out.insert(out.begin() + static_cast<ptrdiff_t>(axis), dims(1).begin(), dims(1).end());
@@ -94,10 +104,12 @@ void option_for_ids(KernelLaunch &launch, ir::DType ids) {
 
 static Status emit_gather_along(OpEmitter &op, std::string entry) {
   const ir::Type x = op.operand_type(0), ids = op.operand_type(1);
-  const size_t axis = op.axis(x.dims.size());
+  const bool of_rows = op.call().op == ir::Op::embedding;
+  const size_t axis = of_rows ? 0 : op.axis(x.dims.size());
   const bool elements = op.call().op == ir::Op::gather_elements;
 
-  KernelLaunch launch = op.moving_launch("gather.cu", std::move(entry), x.dtype);
+  KernelLaunch launch = op.moving_launch("gather.cu", std::move(entry), x.dtype, op.name());
+  launch.option_if(of_rows, "-DOUTSIDE=nearest");
   option_for_ids(launch, ids.dtype);
   const uint32_t bytes = ir::info(x.dtype).bytes_per_block;
   const ir::ExprId across = op.count(x, axis + 1); // what vectors lie along
@@ -115,6 +127,8 @@ static Status emit_gather_along(OpEmitter &op, std::string entry) {
   launch.loop_variant(op.exprs().mul(outer, op.exprs().mul(length, inner)));
   return op.emit(launch);
 }
+
+Status emit_embedding(OpEmitter &op) { return emit_gather_along(op, "gather"); }
 
 Status emit_gather(OpEmitter &op) { return emit_gather_along(op, "gather"); }
 

@@ -92,6 +92,8 @@ struct Inference {
   Result<Dims> attribute_shape(ExprId total) const;
 
   Types broadcasting(DType result, size_t first = 0) const;
+  /// Of operand 0, at the places along the axis that operand 1 names.
+  Types gathered(size_t axis) const;
 
   // The rules, by the names of rules.def.
 #define CUGRT_RULE(name) Types name() const;

@@ -229,7 +229,7 @@ TEST_CASE("what a rule refuses is said with what is needed") {
        "multiple of the 256");
   says(error("%r = embedding_blocks(%x, %y)", "[8, 64], f32", "[3], i32"), "a block format");
   says(error("%r = embedding_blocks(%x, %y)", "[8, 40], q4_0", "[3], i32"), "multiple of the 32");
-  says(error("%r = embedding_blocks(%x, %y)", "[8, 32], q4_0", "[3], u8"), "dtype i32 or i64");
+  says(error("%r = embedding_blocks(%x, %y)", "[8, 32], q4_0", "[3], u8"), "i32 or i64 is needed");
   says(error("%r = embedding_blocks(%x, %y) {dtype = i32}", "[8, 32], q4_0", "[3], i32"),
        "floating-point");
   says(error("%r = repack_blocks(%x)", "[8, 256], f16"), "a block format");
