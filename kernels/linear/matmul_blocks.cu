@@ -8,7 +8,7 @@
 //   entry           block    grid
 //   matmul_blocks   32 x 8   ceil(rows / 4) * ceil(n * SLICES / 8)
 //
-// Options: -DFORMAT=40, 41 or 80, or another name of block_formats.cuh; HAS_BIAS; those of
+// Options: FORMAT, a name of block_formats.cuh; HAS_BIAS; those of
 // slices.cuh, floating.cuh, fusion.cuh and assume.cuh.
 
 #include "linear/slices.cuh"
@@ -20,22 +20,17 @@
 #include "shared/programmatic.cuh"
 
 constexpr int kRows = 4, kColumns = 8 / SLICES;
-constexpr bool kIsPlain = FORMAT == 40 || FORMAT == 41 || FORMAT == 80;
 // So many blocks a multiprocessor leave the registers.
-constexpr int kBlocks = !kIsPlain && (sizeof(Acc) == 8 || FORMAT == FORMAT_q3_k) ? 1 : 2;
+constexpr int kBlocks = sizeof(Acc) == 8 || FORMAT == FORMAT_q3_k ? 1 : 2;
 
 // Of the warp's slice of a column, whose row of w has so many units of 32 elements.
 template <int kFormat>
 __device__ __forceinline__ void sum_column(const T *const (&row)[kRows], const Byte *w,
                                            long long column, int units, int slice,
                                            Acc (&sum)[kRows]) {
-  if constexpr (kIsPlain)
-    block_sums<kFormat, SLICES, 4>(row, w + column * units * StoredBlock<kFormat>::kBytes, units,
-                                   slice, sum);
-  else
-    format_sums<kFormat, SLICES, 4>(
-        row, w + column * (units / BlockFormat<kFormat>::kUnits) * BlockFormat<kFormat>::kBytes,
-        units, slice, sum);
+  typedef BlockFormat<kFormat> Format;
+  format_sums<kFormat, SLICES, 4>(row, w + column * (units / Format::kUnits) * Format::kBytes,
+                                  units, slice, sum);
 }
 
 extern "C" __global__ void __launch_bounds__(256, kBlocks)

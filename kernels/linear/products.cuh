@@ -9,8 +9,8 @@
 // up in the same order, so that results have the same bits.
 //
 // Options: ROWS, at most, 1 to 8; COLUMNS, even; AHEAD, rounds of blocks as they are stored that
-// are asked for at once, and SLICES of slices.cuh; HAS_FLOATS, HAS_NUMBERS, HAS_BLOCKS,
-// HAS_FORMATS, HAS_REPACKED: which kinds of products occur; BLOCKS of threads that a multiprocessor
+// are asked for at once, and SLICES of slices.cuh; HAS_FLOATS, HAS_NUMBERS, HAS_STORED,
+// HAS_REPACKED: which kinds of products occur; BLOCKS of threads that a multiprocessor
 // holds, on tensor cores alone; SLOTS of rings (stream.cuh); HAS_SUM before a norm; where a norm
 // stands before them NORM_THREADS and NORM_VECTORS of a row, and VECTOR, as norm.cu has them;
 // ROUND_ROWS where rounding does; those of floating.cuh and assume.cuh.
@@ -30,7 +30,7 @@ constexpr int kThreads = 256, kWarps = kThreads / 32;
 // that two blocks are enough, and spills, as 13 does for sm_75 of bf16, which has no instructions
 // there and where 128 do not do; nor do they for sm_120 and on for a sum of bf16.
 #if defined(DTYPE_F64) || (defined(HAS_SUM) && defined(DTYPE_BF16) && __CUDA_ARCH__ >= 1200) ||    \
-    (defined(HAS_FORMATS) && defined(DTYPE_BF16) && __CUDA_ARCH__ < 800)
+    (defined(HAS_STORED) && defined(DTYPE_BF16) && __CUDA_ARCH__ < 800)
 #define PRODUCTS_BOUNDS __launch_bounds__(kThreads, 1)
 #elif defined(BLOCKS)
 #define PRODUCTS_BOUNDS __launch_bounds__(kThreads, BLOCKS)
@@ -231,14 +231,21 @@ __device__ __forceinline__ void multiply_in_sixteens(const T *bias, long long n,
 #endif
 #endif
 
-// Columns of blocks as they are stored, SLICES warps each: sum_column(row, at, slice, sum) adds up
-// this warp's slice of column `at`. With slices the sums are theirs until join_slices has been
-// called.
-template <class Columns, class SumColumn>
-__device__ __forceinline__ void multiply_stored(const T *x, const T *bias, long long rows,
-                                                long long n, long long k, long long first,
-                                                Columns columns, Team team, Slices &slices,
-                                                Sums &to, SumColumn sum_column) {
+#if defined(HAS_STORED) || defined(HAS_REPACKED)
+#include "linear/block_formats.cuh"
+#endif
+
+#ifdef HAS_STORED
+#include "linear/stored_sums.cuh"
+
+// Columns of blocks as they are stored, SLICES warps each. With slices the sums are theirs until
+// join_slices has been called.
+template <int kFormat, class Columns>
+__device__ __forceinline__ void
+multiply_stored(const T *x, const Byte *w, const T *bias, long long rows, long long n, long long k,
+                long long first, Columns columns, Team team, Slices &slices, Sums &to) {
+  typedef BlockFormat<kFormat> Format;
+  const long long units = k / kUnitSize;
   const int slice = own_slice();
   const T *row[ROWS];
 #pragma unroll
@@ -248,7 +255,8 @@ __device__ __forceinline__ void multiply_stored(const T *x, const T *bias, long 
   for (int c = team.warp / SLICES; c < COLUMNS && first + c < n; c += team.warps / SLICES) {
     const long long at = columns.column(first + c);
     Acc sum[ROWS] = {};
-    sum_column(row, at, slice, sum);
+    format_sums<kFormat, SLICES, AHEAD>(row, w + at * (units / Format::kUnits) * Format::kBytes,
+                                        int(units), slice, sum);
 #pragma unroll
     for (int r = 0; r < ROWS; ++r)
       if (threadIdx.x == 0) {
@@ -258,44 +266,6 @@ __device__ __forceinline__ void multiply_stored(const T *x, const T *bias, long 
           to[r][c] = T(sum[r] + bias_at(bias, at));
       }
   }
-}
-
-#if defined(HAS_BLOCKS) || defined(HAS_FORMATS) || defined(HAS_REPACKED)
-#include "linear/block_formats.cuh"
-#endif
-#if defined(HAS_BLOCKS) || defined(HAS_FORMATS)
-#include "linear/stored_sums.cuh"
-#endif
-
-#ifdef HAS_BLOCKS
-template <int kFormat, class Columns>
-__device__ __forceinline__ void
-multiply_blocks(const T *x, const Byte *w, const T *bias, long long rows, long long n, long long k,
-                long long first, Columns columns, Team team, Slices &slices, Sums &to) {
-  const long long blocks = k / 32;
-  multiply_stored(x, bias, rows, n, k, first, columns, team, slices, to,
-                  [&](const T *const(&row)[ROWS], long long at, int slice, Acc(&sum)[ROWS]) {
-                    block_sums<kFormat, SLICES, AHEAD>(
-                        row, w + at * blocks * StoredBlock<kFormat>::kBytes, int(blocks), slice,
-                        sum);
-                  });
-}
-#endif
-
-#ifdef HAS_FORMATS
-// The formats that block_sums does not have.
-template <int kFormat, class Columns>
-__device__ __forceinline__ void
-multiply_formats(const T *x, const Byte *w, const T *bias, long long rows, long long n, long long k,
-                 long long first, Columns columns, Team team, Slices &slices, Sums &to) {
-  typedef BlockFormat<kFormat> Format;
-  const long long units = k / kUnitSize;
-  multiply_stored(x, bias, rows, n, k, first, columns, team, slices, to,
-                  [&](const T *const(&row)[ROWS], long long at, int slice, Acc(&sum)[ROWS]) {
-                    format_sums<kFormat, SLICES, AHEAD>(
-                        row, w + at * (units / Format::kUnits) * Format::kBytes, int(units), slice,
-                        sum);
-                  });
 }
 #endif
 

@@ -337,9 +337,8 @@ private:
     std::string function = "multiply_floats";
     bool *has = &has_floats_;
     if (is_blocks) {
-      const bool plain = has_plain_blocks(dtype);
-      has = product.repacked ? &has_repacked_ : plain ? &has_blocks_ : &has_formats_;
-      const std::string kind = product.repacked ? "repacked" : plain ? "blocks" : "formats";
+      has = product.repacked ? &has_repacked_ : &has_stored_;
+      const std::string kind = product.repacked ? "repacked" : "stored";
       function = "multiply_" + kind + "<" + block_format(dtype) + ">";
     }
     *has = true;
@@ -350,7 +349,6 @@ private:
     const std::string slices = slices_ > 1 ? "slices[" + number + "]" : "slices[0]";
     const std::string team =
         "Team::of(" + (teams > 1 ? number : "0") + ", " + std::to_string(teams) + "), ";
-    has_stored_ = has_stored_ || is_stored;
     has_slices_ = has_stored_ && slices_ > 1;
     body_ += "    " + function + "(in, " + w + ", " + bias + ", rows, n" + p +
              ", k, first, columns" + p + ", " + (all_warps ? "" : team) +
@@ -418,8 +416,7 @@ private:
     auto define = [&](bool holds, const std::string &name) { defines += defined(holds, name); };
     define(has_floats_, "HAS_FLOATS");
     define(has_numbers_, "HAS_NUMBERS");
-    define(has_blocks_, "HAS_BLOCKS");
-    define(has_formats_, "HAS_FORMATS");
+    define(has_stored_, "HAS_STORED");
     define(has_repacked_, "HAS_REPACKED");
     define(has_repacked_ || has_numbers_, "BLOCKS " + std::to_string(blocks_));
     define(slot_bytes_ > 0, "SLOTS " + std::to_string(ring_.slots));
@@ -470,7 +467,7 @@ private:
   int64_t most_teams_ = 1;
   const int64_t slices_ = slices_of_blocks(kernel_.depth);
   bool has_stored_ = false, has_slices_ = false; // products of blocks as they are stored
-  bool has_floats_ = false, has_numbers_ = false, has_blocks_ = false, has_formats_ = false;
+  bool has_floats_ = false, has_numbers_ = false;
   bool has_repacked_ = false, is_scattered_ = false;
   int blocks_ = 3;               // a multiprocessor, of threads: more would not have the registers
   int64_t resident_ = INT64_MAX; // likewise, by what the compiler takes

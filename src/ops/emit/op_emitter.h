@@ -53,10 +53,7 @@ inline int64_t byte_stage_bytes(const Target &target, int64_t rows, int64_t colu
   constexpr int64_t kDepth = 64;
   return byte_stages(target) * (rows + columns) * kDepth;
 }
-/// Whether block_sums of kernels/linear/stored_sums.cuh has the format.
-bool has_plain_blocks(ir::DType dtype);
-/// kFormat of the kernels: a number where that has it, else a name of
-/// kernels/linear/block_formats.cuh.
+/// kFormat of the kernels: a name of kernels/linear/block_formats.cuh.
 std::string block_format(ir::DType dtype);
 /// Whether there is a kernel for the product of `x` with blocks of `w` that are repacked.
 bool takes_repacked_blocks(ir::DType x, ir::DType w, const Target &target);

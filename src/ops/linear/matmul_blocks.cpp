@@ -62,16 +62,7 @@ Status OpPadding::matmul_blocks() {
 
 namespace cugrt::codegen {
 
-bool has_plain_blocks(ir::DType dtype) {
-  return dtype == ir::DType::q4_0 || dtype == ir::DType::q4_1 || dtype == ir::DType::q8_0;
-}
-
-std::string block_format(ir::DType dtype) {
-  return dtype == ir::DType::q4_0   ? "40"
-         : dtype == ir::DType::q4_1 ? "41"
-         : dtype == ir::DType::q8_0 ? "80"
-                                    : "FORMAT_" + std::string(ir::info(dtype).name);
-}
+std::string block_format(ir::DType dtype) { return "FORMAT_" + std::string(ir::info(dtype).name); }
 
 bool takes_repacked_blocks(ir::DType x, ir::DType w, const Target &target) {
   return (has_tensor_cores(x) || x == ir::DType::f32) &&
