@@ -809,7 +809,8 @@ typedef struct cugrt_api {
   cugrt_status *(*module_link)(const cugrt_link_part *parts, size_t part_count,
                                const cugrt_link_join *joins, size_t join_count,
                                cugrt_module **module);
-  /* Writes a safetensors file, whole or not at all. Packed blocks have no place in that format. */
+  /* Writes a safetensors file, whole or not at all. Packed integers of 4 bits have no place
+   * in that format. */
   cugrt_status *(*weights_save)(const cugrt_weights *weights, const char *safetensors_path);
   /* The weights of `base`, those of `changes` in the place of the ones of their names. Bytes are
    * shared, not copied. */

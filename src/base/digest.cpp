@@ -80,9 +80,13 @@ Digest Sha256::finish() {
   return digest;
 }
 
-Digester &Digester::field(std::string_view bytes) {
-  field(static_cast<uint64_t>(bytes.size()));
-  sha_.add(bytes);
+Digester &Digester::field(std::span<const std::string_view> parts) {
+  uint64_t size_bytes = 0;
+  for (const std::string_view part : parts)
+    size_bytes += part.size();
+  field(size_bytes);
+  for (const std::string_view part : parts)
+    sha_.add(part);
   return *this;
 }
 

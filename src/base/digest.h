@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -29,7 +30,9 @@ private:
 /// collide.
 class Digester {
 public:
-  Digester &field(std::string_view bytes);
+  Digester &field(std::string_view bytes) { return field(std::span(&bytes, 1)); }
+  /// The parts, one behind the other, are one field.
+  Digester &field(std::span<const std::string_view> parts);
   Digester &field(uint64_t value);
   /// Ends the digest; the digester may not be used afterwards.
   Digest finish() { return sha_.finish(); }

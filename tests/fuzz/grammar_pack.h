@@ -52,7 +52,7 @@ inline std::string pack_file(Choices &c, const std::vector<std::string> &plans, 
   const std::string weights = safetensors_file(c);
   contents.weights.kind = PackWeights::Kind(c.below(3));
   if (contents.weights.kind == PackWeights::Kind::inside)
-    contents.weights.bytes = weights;
+    contents.weights.parts = {weights};
   if (contents.weights.kind == PackWeights::Kind::file) {
     contents.weights.file_name = c.one_of<std::string_view>({"w.safetensors", "../w", "", "."});
     contents.weights.file_bytes = uint64_t(c.number());

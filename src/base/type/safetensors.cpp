@@ -5,7 +5,6 @@
 #include "base/little_endian.h"
 
 #include <algorithm>
-#include <vector>
 
 namespace cugrt {
 
@@ -38,7 +37,13 @@ static bool needs_no_escape(char c) {
          c == '.';
 }
 
-Status write_safetensors(const std::string &path, std::span<const StoredTensor> tensors) {
+std::vector<std::string_view> SafetensorsFile::parts() const {
+  std::vector<std::string_view> all = {head};
+  all.insert(all.end(), bodies.begin(), bodies.end());
+  return all;
+}
+
+Result<SafetensorsFile> make_safetensors(std::span<const StoredTensor> tensors) {
   std::vector<const StoredTensor *> order;
   for (const StoredTensor &tensor : tensors)
     order.push_back(&tensor);
@@ -47,7 +52,7 @@ Status write_safetensors(const std::string &path, std::span<const StoredTensor> 
   });
   std::string header = "{";
   size_t at = 0;
-  std::vector<std::string_view> parts(2);
+  SafetensorsFile file;
   for (const StoredTensor *tensor : order) {
     const std::string name(tensor->name);
     if (!std::all_of(name.begin(), name.end(), needs_no_escape))
@@ -65,14 +70,18 @@ Status write_safetensors(const std::string &path, std::span<const StoredTensor> 
     header += "],\"data_offsets\":[" + std::to_string(at) + "," +
               std::to_string(at + tensor->bytes.size()) + "]}";
     at += tensor->bytes.size();
-    parts.push_back(tensor->bytes);
+    file.bodies.push_back(tensor->bytes);
   }
   header += "}";
   header.append((kAlignment - (8 + header.size()) % kAlignment) % kAlignment, ' ');
-  std::string length;
-  little_endian::put(length, uint64_t(header.size()));
-  parts[0] = length, parts[1] = header;
-  return write_file(path, parts);
+  little_endian::put(file.head, uint64_t(header.size()));
+  file.head += header;
+  return file;
+}
+
+Status write_safetensors(const std::string &path, std::span<const StoredTensor> tensors) {
+  CUGRT_ASSIGN(const SafetensorsFile file, make_safetensors(tensors));
+  return write_file(path, file.parts());
 }
 
 } // namespace cugrt

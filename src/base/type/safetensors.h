@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace cugrt {
 
@@ -24,8 +25,18 @@ struct StoredTensor {
   std::string_view bytes;
 };
 
-/// The file is written whole, or what was there stays. unsupported: a dtype that the format has no
-/// name for (packed blocks); invalid_argument: a name that is not of letters, digits, '_' and '.'.
+/// A file of the format in parts, which follow each other closely.
+struct SafetensorsFile {
+  std::string head;
+  std::vector<std::string_view> bodies; // the tensors' bytes, in the order of the head
+
+  std::vector<std::string_view> parts() const;
+};
+/// Views of the tensors' bytes. unsupported: a dtype that the format has no name for (packed 4-bit
+/// integers); invalid_argument: a name that is not of letters, digits, '_' and '.'.
+Result<SafetensorsFile> make_safetensors(std::span<const StoredTensor> tensors);
+
+/// The file is written whole, or what was there stays.
 Status write_safetensors(const std::string &path, std::span<const StoredTensor> tensors);
 
 } // namespace cugrt

@@ -1,5 +1,4 @@
 // Weights of the C ABI.
-#include "base/type/safetensors.h"
 #include "device/api/entries.h"
 #include "device/api/guard.h"
 #include "device/api/handles.h"
@@ -66,13 +65,7 @@ Status weights_add_shared(cugrt_weights *weights, const char *name, const cugrt_
 
 Status weights_save(const cugrt_weights *weights, const char *path) {
   CUGRT_REQUIRE(weights, path);
-  std::vector<StoredTensor> tensors;
-  for (size_t i = 0; i < weights->set.size(); ++i) {
-    const HostTensor &tensor = weights->set.tensor(i);
-    tensors.push_back({weights->set.name(i), tensor.dtype, tensor.dims,
-                       std::string_view(tensor.data(), tensor.size_bytes)});
-  }
-  return write_safetensors(path, tensors);
+  return write_safetensors(path, weights->set.stored());
 }
 
 Status weights_replace(const cugrt_weights *base, const cugrt_weights *changes,

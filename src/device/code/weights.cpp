@@ -3,7 +3,6 @@
 
 #include "base/json.h"
 #include "base/little_endian.h"
-#include "base/type/safetensors.h"
 #include "device/program/symbol_binding.h"
 
 #include <algorithm>
@@ -183,6 +182,13 @@ Result<WeightSet> WeightSet::replaced(const WeightSet &changes) const {
     CUGRT_TRY(set.add(own.name, changed ? *changed : own.tensor));
   }
   return set;
+}
+
+std::vector<StoredTensor> WeightSet::stored() const {
+  std::vector<StoredTensor> views;
+  for (const auto &[name, tensor] : tensors_)
+    views.push_back({name, tensor.dtype, tensor.dims, {tensor.data(), tensor.size_bytes}});
+  return views;
 }
 
 const HostTensor *WeightSet::find(const std::string &name) const {

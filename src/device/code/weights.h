@@ -7,6 +7,7 @@
 #include "base/mapped_file.h"
 #include "base/status.h"
 #include "base/type/dtype.h"
+#include "base/type/safetensors.h"
 #include "cugrt/cugrt.h"
 
 #include <memory>
@@ -45,6 +46,8 @@ public:
   size_t size() const { return tensors_.size(); }
   const std::string &name(size_t index) const { return tensors_[index].name; }
   const HostTensor &tensor(size_t index) const { return tensors_[index].tensor; }
+  /// Views for a safetensors file of them.
+  std::vector<StoredTensor> stored() const;
 
 private:
   struct Named {

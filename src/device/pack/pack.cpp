@@ -388,7 +388,7 @@ private:
       if (!section)
         return sections_.front().error(
             0, "weights are said to be inside, but there is no section of them");
-      weights.bytes = section->bytes;
+      weights.parts = {section->bytes};
       auto set =
           read_safetensors(pack_.file, section->offset_bytes, section->bytes.size(), "in the pack");
       if (!set.ok())
@@ -408,43 +408,53 @@ private:
 
 } // namespace
 
-Digest pack_digest(std::string_view bytes) { return Digester().field(bytes).finish(); }
+static uint64_t bytes_of(std::span<const std::string_view> parts) {
+  uint64_t size_bytes = 0;
+  for (const std::string_view part : parts)
+    size_bytes += part.size();
+  return size_bytes;
+}
+
+Digest pack_digest(std::span<const std::string_view> parts) {
+  return Digester().field(parts).finish();
+}
 
 std::string write_pack_without_weights(const PackContents &contents) {
-  std::string manifest = write_manifest(contents);
-  std::vector<std::pair<PackSection, std::string_view>> sections;
-  sections.emplace_back(PackSection::manifest, manifest);
+  const std::string manifest = write_manifest(contents);
+  std::vector<std::pair<PackSection, std::vector<std::string_view>>> sections;
+  sections.push_back({PackSection::manifest, {manifest}});
   for (std::string_view plan : contents.plans)
-    sections.emplace_back(PackSection::plan, plan);
+    sections.push_back({PackSection::plan, {plan}});
   for (const PackImage &image : contents.images)
-    sections.emplace_back(PackSection::image, image.bytes);
+    sections.push_back({PackSection::image, {image.bytes}});
   if (!contents.notes.empty())
-    sections.emplace_back(PackSection::notes, contents.notes);
+    sections.push_back({PackSection::notes, {contents.notes}});
   if (contents.weights.kind == PackWeights::Kind::inside)
-    sections.emplace_back(PackSection::weights, contents.weights.bytes);
+    sections.emplace_back(PackSection::weights, contents.weights.parts);
 
   std::string table;
   size_t end = kHeaderBytes + sections.size() * kRowBytes;
-  for (const auto &[kind, bytes] : sections) {
+  for (const auto &[kind, parts] : sections) {
+    const uint64_t size_bytes = bytes_of(parts);
     put(table, uint64_t(kind));
     put(table, uint64_t(aligned(end)));
-    put(table, uint64_t(bytes.size()));
+    put(table, size_bytes);
     put(table, uint64_t(0));
-    put(table, pack_digest(bytes));
-    end = aligned(end) + bytes.size();
+    put(table, pack_digest(parts));
+    end = aligned(end) + size_bytes;
   }
   std::string file(kMagic);
-  file.reserve(end - contents.weights.bytes.size());
+  file.reserve(end - bytes_of(contents.weights.parts));
   put(file, kFormatVersion);
   put(file, static_cast<uint32_t>(sections.size()));
   put(file, uint64_t(end));
   put(file, uint64_t(0));
   put(file, head_digest(file, table));
   file += table;
-  for (const auto &[kind, bytes] : sections) {
+  for (const auto &[kind, parts] : sections) {
     file.resize(aligned(file.size()), '\0');
     if (kind != PackSection::weights)
-      file += bytes;
+      file += parts.front();
   }
   return file;
 }

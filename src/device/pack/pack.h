@@ -65,7 +65,7 @@ struct PackWeights {
   std::string_view file_name{}; // of a file beside the pack; no folder
   uint64_t file_bytes = 0;
   Digest file_digest{};
-  std::string_view bytes{}; // inside: a safetensors file
+  std::vector<std::string_view> parts{}; // inside: a safetensors file; what was read is one
 };
 
 /// What stands in a pack. Views: into what it is written from, or into the bytes that were read.
@@ -93,11 +93,15 @@ inline constexpr uint64_t kMaxPackBytes = uint64_t(1) << 40;
 /// A pack's bytes but those of weights inside, which are its last section.
 std::string write_pack_without_weights(const PackContents &contents);
 inline std::string write_pack(const PackContents &contents) {
-  return write_pack_without_weights(contents).append(contents.weights.bytes);
+  std::string file = write_pack_without_weights(contents);
+  for (const std::string_view part : contents.weights.parts)
+    file += part;
+  return file;
 }
 /// parse_error for what is no pack, or a damaged one; unsupported for one of another version.
 Result<Pack> read_pack(SharedBytes file, std::string name);
 /// The digest as packs have them.
-Digest pack_digest(std::string_view bytes);
+Digest pack_digest(std::span<const std::string_view> parts);
+inline Digest pack_digest(std::string_view bytes) { return pack_digest(std::span(&bytes, 1)); }
 
 } // namespace cugrt::runtime

@@ -81,7 +81,10 @@ public:
       contents_.plans.push_back(bytes);
     const std::string notes = notes_text(notes_);
     contents_.notes = notes;
-    return write_file(path, {write_pack_without_weights(contents_), contents_.weights.bytes});
+    const std::string head = write_pack_without_weights(contents_);
+    std::vector<std::string_view> parts = contents_.weights.parts;
+    parts.insert(parts.begin(), head);
+    return write_file(path, parts);
   }
 
 private:
@@ -125,7 +128,7 @@ private:
     PackWeights &weights = contents_.weights;
     if (options_.weights_inside) {
       weights.kind = PackWeights::Kind::inside;
-      weights.bytes = weights_.view;
+      weights.parts = {weights_.view};
       return {};
     }
     file_name_ = std::filesystem::path(options_.weights_path).filename().string();

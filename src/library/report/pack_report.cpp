@@ -46,7 +46,7 @@ std::string weights_text(const PackWeights &weights) {
     return "file " + std::string(weights.file_name) + ", " + std::to_string(weights.file_bytes) +
            " bytes";
   case PackWeights::Kind::inside:
-    return "inside, " + std::to_string(weights.bytes.size()) + " bytes";
+    return "inside, " + std::to_string(weights.parts.front().size()) + " bytes";
   default:
     return "none";
   }
@@ -123,7 +123,7 @@ Result<std::string> report_json(const Pack &pack, const PlanReportOptions &optio
                   {"bytes", weights.file_bytes},
                   {"digest", hex(weights.file_digest)}};
   else if (weights.kind == PackWeights::Kind::inside)
-    of_weights = {{"inside", true}, {"bytes", weights.bytes.size()}};
+    of_weights = {{"inside", true}, {"bytes", weights.parts.front().size()}};
   for (size_t i = 0; i < pack.plans.size(); ++i) {
     CUGRT_ASSIGN(std::string text,
                  plan_report(pack.plans[i], std::string(pack.contents.module_name),

@@ -74,7 +74,7 @@ std::string chosen(const Pack &pack, int device, bool only_ptx = false) {
 TEST_CASE("a pack is read back as it was written, and has one form") {
   Made made;
   made.contents.weights.kind = PackWeights::Kind::inside;
-  made.contents.weights.bytes = kWeights;
+  made.contents.weights.parts = {kWeights};
   std::string file = write_pack(made.contents);
   Pack pack = must(read(file));
   CHECK(pack.contents.module_name == "m.cugrt");
@@ -99,6 +99,16 @@ TEST_CASE("a pack is read back as it was written, and has one form") {
   CHECK(write_pack(pack.contents) == file);
 }
 
+TEST_CASE("weights are written alike in one part and in several") {
+  Made made;
+  made.contents.weights.kind = PackWeights::Kind::inside;
+  made.contents.weights.parts = {kWeights};
+  const std::string file = write_pack(made.contents);
+  const std::string_view bytes = kWeights;
+  made.contents.weights.parts = {bytes.substr(0, 1), "", bytes.substr(1, 40), bytes.substr(41)};
+  CHECK(write_pack(made.contents) == file);
+}
+
 TEST_CASE("sections lie at multiples of 64") {
   Made made;
   std::string file = write_pack(made.contents);
@@ -110,7 +120,7 @@ TEST_CASE("sections lie at multiples of 64") {
 TEST_CASE("a change of any byte of a pack is refused") {
   Made made;
   made.contents.weights.kind = PackWeights::Kind::inside;
-  made.contents.weights.bytes = kWeights;
+  made.contents.weights.parts = {kWeights};
   const std::string file = write_pack(made.contents);
   for (size_t i = 0; i < file.size(); ++i) {
     std::string changed = file;
@@ -207,7 +217,7 @@ TEST_CASE("with digests that agree, each wrong field is still refused") {
       {"weights that are none",
        [](PackContents &c) {
          c.weights.kind = PackWeights::Kind::inside;
-         c.weights.bytes = "abc";
+         c.weights.parts = {"abc"};
        },
        "shorter than a safetensors header"},
       {"weights elsewhere",
