@@ -323,7 +323,7 @@ typedef struct cugrt_pack_options {
   int32_t policy;                   /* cugrt_policy */
   const char *const *architectures; /* "sm_87": machine code; "compute_75": PTX */
   size_t architecture_count;        /* at least 1 */
-  const char *weights_path;         /* a safetensors file; NULL: the pack has no weights */
+  const char *weights_path;         /* a safetensors file; NULL: `weights`, or no weights */
   int32_t weights_inside; /* 1: its bytes are in the pack; 0: the pack names the file, which stands
                            * beside it, and has its digest */
   uint32_t threads;       /* 0: as many as the machine has cores */
@@ -337,6 +337,7 @@ typedef struct cugrt_pack_options {
   size_t pass_option_count;
   int32_t names; /* 1: reports of the pack say the op of each step and what the ONNX or GGUF file
                   * that the module was made of calls it; at most 40 bytes a step */
+  const cugrt_weights *weights; /* in the place of weights_path: they are inside */
 } cugrt_pack_options;
 
 /* How a file of another format becomes a module; docs/onnx.md has the meaning of each for ONNX. */

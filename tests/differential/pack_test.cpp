@@ -23,6 +23,14 @@ func @main(%x: tensor<[n, 4], f32>, %w: tensor<[4, 4], f32>) -> (tensor<[n, 4], 
 }
 )";
 
+const char *const kBlocks = R"(cugrt 1
+func @main(%x: tensor<[n, 64], f32>, %w: tensor<[6, 64], q4_0>) -> (tensor<[n, 6], f32>)
+    attributes {num_inputs = 1, upper_bounds = {n = 32}} {
+  %y = matmul_blocks(%x, %w)
+  return %y
+}
+)";
+
 void write(const std::string &path, const std::string &bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
@@ -60,13 +68,14 @@ struct Folder : TemporaryFolder {
 };
 
 void make(const std::string &path, std::vector<const char *> architectures,
-          const std::function<void(cugrt_pack_options &)> &change = nullptr) {
+          const std::function<void(cugrt_pack_options &)> &change = nullptr,
+          const char *text = kLayer) {
   auto options = detail::sized<cugrt_pack_options>();
   options.architectures = architectures.data();
   options.architecture_count = architectures.size();
   if (change)
     change(options);
-  Module module = Module::parse(kLayer);
+  Module module = Module::parse(text);
   write_pack(emulated_runtime(), module, options, path);
 }
 
@@ -123,6 +132,54 @@ TEST_CASE("a pack runs without a compiler, from its file and from memory") {
     CHECK(elsewhere.weights().count() == 1);
   else
     CHECK(mentions(error_of([&] { elsewhere.weights(); }), "w.safetensors"));
+}
+
+TEST_CASE("weights of memory go into a pack as those of their file do") {
+  struct Row {
+    const char *what, *text, *option;
+    cugrt_dtype dtype;
+    std::vector<int64_t> dims;
+  };
+  const Row row =
+      GENERATE(Row{"as they are", kLayer, "mixed.dtype=none", CUGRT_F32, {4, 4}},
+               Row{"the session casts them", kLayer, "mixed.dtype=f16", CUGRT_F32, {4, 4}},
+               Row{"blocks", kBlocks, "mixed.dtype=none", CUGRT_Q4_0, {6, 64}},
+               Row{"blocks as bytes", kBlocks, "mixed.dtype=none", CUGRT_U8, {6, 36}});
+  INFO(row.what);
+  Folder folder;
+  Weights weights;
+  weights.add("w", numbers(54, 3).data(), row.dtype, row.dims); // 216 bytes, or the first of them
+  weights.add("not_read", "abc", CUGRT_U8, std::vector<int64_t>{3});
+  weights.save(folder.weights);
+  auto made = [&](const std::function<void(cugrt_pack_options &)> &change) {
+    make(
+        folder.pack, {"compute_75"},
+        [&](cugrt_pack_options &options) {
+          options.pass_options = &row.option, options.pass_option_count = 1;
+          change(options);
+        },
+        row.text);
+    return read(folder.pack);
+  };
+  const std::string of_memory = made([&](auto &options) { options.weights = weights.get(); });
+  CHECK(of_memory == made([&](auto &options) {
+          options.weights_path = folder.weights.c_str();
+          options.weights_inside = 1;
+        }));
+  CHECK(Pack::load(folder.pack).weights().count() == 2);
+  CHECK(std::filesystem::exists(folder.weights));
+}
+
+TEST_CASE("a pack of weights without tensors has none") {
+  Folder folder;
+  const Weights none;
+  const char *const text = "cugrt 1\nfunc @main(%x: tensor<[4], f32>) -> (tensor<[4], f32>) {\n"
+                           "  %y = relu(%x)\n  return %y\n}\n";
+  make(
+      folder.pack, {"compute_75"}, [&](auto &options) { options.weights = none.get(); }, text);
+  const std::string given = read(folder.pack);
+  make(folder.pack, {"compute_75"}, nullptr, text);
+  CHECK(given == read(folder.pack));
 }
 
 TEST_CASE("progress has one total, of all targets") {
@@ -189,6 +246,19 @@ TEST_CASE("what cannot become a pack is told before anything is written") {
   Error shape = with_weights(numbers(12, 1)); // [3, 4]
   CHECK(mentions(shape, "weights file " + folder.weights));
   CHECK(mentions(shape, "dimension 0 is 4, got tensor<[3, 4], f32>"));
+  auto with = [&](const char *name, cugrt_dtype dtype, const char *path) {
+    Weights weights;
+    weights.add(name, folder.w.data(), CUGRT_F32, std::vector<int64_t>{4, 4});
+    weights.add("not_read", folder.w.data(), dtype, std::vector<int64_t>{4, 4});
+    return refused({"compute_75"}, [&](cugrt_pack_options &options) {
+      options.weights = weights.get();
+      options.weights_path = path;
+    });
+  };
+  CHECK(mentions(with("v", CUGRT_F32, nullptr), "the weights have no tensor 'w'"));
+  CHECK(mentions(with("w", CUGRT_I4, nullptr), "no name for the dtype of 'not_read', i4"));
+  CHECK(mentions(with("w", CUGRT_F32, folder.weights.c_str()),
+                 "weights_path and weights are both given; a pack takes one of them"));
   const int32_t cancel = 1;
   Error cancelled =
       refused({"compute_75"}, [&](cugrt_pack_options &options) { options.cancel = &cancel; });

@@ -70,7 +70,11 @@ static Result<PackOptions> pack_options(const cugrt_pack_options &options) {
       return null_argument("architectures[]");
     result.architectures.emplace_back(options.architectures[i]);
   }
+  if (options.weights_path && options.weights)
+    return Status::error(Code::invalid_argument,
+                         "weights_path and weights are both given; a pack takes one of them");
   result.weights_path = options.weights_path ? options.weights_path : "";
+  result.weights = options.weights ? &options.weights->set : nullptr;
   result.weights_inside = options.weights_inside != 0;
   result.threads = options.threads;
   result.names = options.names != 0;

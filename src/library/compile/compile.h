@@ -68,7 +68,8 @@ DoctorReport examine(const DeviceOptions &options);
 struct PackOptions {
   PlanningOptions planning;
   std::vector<std::string> architectures; // "sm_87": cubins; "compute_75": PTX
-  std::string weights_path;               // a safetensors file; empty: none
+  std::string weights_path;               // a safetensors file; empty: `weights`, or none
+  const WeightSet *weights = nullptr;     // they go inside
   bool weights_inside = false;            // else the pack names the file, and its digest
   unsigned threads = 0;
   bool names = false;                             // of steps, in the notes (step_operations.h)

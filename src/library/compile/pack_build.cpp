@@ -118,6 +118,8 @@ private:
   }
 
   Status take_weights(const plan::Plan &plan) {
+    if (options_.weights)
+      return take_weights(plan, *options_.weights);
     if (options_.weights_path.empty())
       return {};
     CUGRT_ASSIGN(MappedFile file, MappedFile::open(options_.weights_path));
@@ -137,6 +139,17 @@ private:
     weights.file_bytes = weights_.view.size();
     weights.file_digest = pack_digest(weights_.view);
     weights_ = {};
+    return {};
+  }
+
+  /// Of none no file is inside.
+  Status take_weights(const plan::Plan &plan, const WeightSet &set) {
+    CUGRT_TRY(check_weights(plan, set));
+    if (set.size() == 0)
+      return {};
+    CUGRT_ASSIGN(weights_file_, make_safetensors(set.stored()));
+    contents_.weights.kind = PackWeights::Kind::inside;
+    contents_.weights.parts = weights_file_.parts();
     return {};
   }
 
@@ -230,7 +243,8 @@ private:
   PackNotes notes_;
   std::map<std::tuple<std::string, bool, Digest>, size_t> image_numbers_;
   std::vector<std::shared_ptr<const Executable>> executables_;
-  SharedBytes weights_;
+  SharedBytes weights_;          // a file's
+  SafetensorsFile weights_file_; // of those that were given
   std::string file_name_;
   size_t done_ = 0, total_ = 0, cached_ = 0; // compilations, of all targets
 };
