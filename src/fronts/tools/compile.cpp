@@ -69,35 +69,15 @@ std::vector<std::string> split_architectures(const std::vector<std::string> &giv
   return architectures;
 }
 
-/// A file that is there for as long as this lives.
-struct RemovedAtEnd {
-  std::string path;
-  ~RemovedAtEnd() {
-    if (!path.empty())
-      std::remove(path.c_str());
-  }
-};
-
 void compile(const CompileOptions &options) {
   if (options.output == "-")
     throw UserError("-o - names no file: a pack is written to a file, not to standard output");
   std::vector<std::string> inputs;
-  std::optional<OnnxModel> onnx;
-  std::string weights = options.weights;
-  if (is_onnx(options.module)) {
-    onnx.emplace(options.module, options.import);
-    if (weights.empty() && onnx->has_weights()) { // into the pack, by way of a file
-      weights = options.output + ".safetensors";
-      onnx->write_weights(weights);
-    }
-  }
-  const RemovedAtEnd remove{options.weights.empty() ? weights : ""};
   auto memory = cugrt::detail::sized<cugrt_llm_memory>();
-  const cugrt::Module module =
-      onnx ? onnx->module()
-      : is_gguf(options.module)
-          ? plan_language_model(options.module, options.language, memory)
-          : load_with_weights(options.module, "", options.import, inputs).module;
+  const LoadedModule loaded =
+      is_gguf(options.module)
+          ? LoadedModule{plan_language_model(options.module, options.language, memory), {}, {}}
+          : load_with_weights(options.module, "", options.import, inputs);
   cugrt::Runtime runtime(runtime_options("none")); // what it is compiled for need not be here
   const std::vector<std::string> names = split_architectures(options.architectures);
   std::vector<const char *> architectures = cugrt::detail::pointers(names);
@@ -105,12 +85,15 @@ void compile(const CompileOptions &options) {
   options.planning.apply(pack);
   pack.architectures = architectures.data();
   pack.architecture_count = architectures.size();
-  pack.weights_path = weights.empty() ? nullptr : weights.c_str();
-  pack.weights_inside = options.weights_inside || (onnx && options.weights.empty());
+  if (!options.weights.empty())
+    pack.weights_path = options.weights.c_str();
+  else if (loaded.weights)
+    pack.weights = loaded.weights->get();
+  pack.weights_inside = options.weights_inside;
   pack.threads = options.threads;
   pack.names = options.names;
   pack.progress = show_progress;
-  cugrt::write_pack(runtime, module, pack, options.output);
+  cugrt::write_pack(runtime, loaded.module, pack, options.output);
   show_summary(options.output);
 }
 

@@ -12,6 +12,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "support"))
+from check_compare import field, node, value  # noqa: E402
 from tensor_files import floats, read_npy, write_npy, write_weight  # noqa: E402
 
 MODULE = """cugrt 1
@@ -54,6 +55,13 @@ func @main(%x: tensor<[2, 4], f32>) -> (tensor<[2, 4], f32>) {
   return %c
 }
 '''
+
+
+def onnx_model():
+    """y = x + w, of 2048 elements: a weight, no constant of the module's text."""
+    weight = field(1, 2048) + field(2, 1) + field(8, "w") + field(9, floats([i / 64 for i in range(2048)]))
+    graph = node("Add", ["x", "w"], "y") + field(5, weight) + value(11, "x", [2048]) + value(12, "y", [2048])
+    return field(1, 8) + field(8, field(2, 17)) + field(7, graph)
 
 
 ENTRY = r'''cugrt 1
@@ -209,6 +217,24 @@ def main():
             check("loop.pack", *way, want=[value + 16 for value in x])
         with open(at("loop.pack"), "rb") as file:
             assert b"__global__" not in file.read()
+
+        # An ONNX file's weights go in, unless a file of them is given; a file beside the pack stays what it was.
+        with open(at("o.onnx"), "wb") as file:
+            file.write(onnx_model())
+        run("import", at("o.onnx"), "-o", at("o.cugrt"))
+        with open(at("o.pack.safetensors"), "w", encoding="utf-8") as file:
+            file.write("the user's")
+        made = {}
+        for name, words in (("o.pack", []), ("given.pack", ["--weights", at("o.safetensors"), "--weights-inside"]),
+                            ("beside.pack", ["--weights", at("o.safetensors")])):
+            run("compile", "--arch", "compute_75", at("o.onnx"), "-o", at(name), *words)
+            with open(at(name), "rb") as file:
+                made[name] = file.read()
+        with open(at("o.pack.safetensors"), encoding="utf-8") as file:
+            assert file.read() == "the user's"
+        assert made["o.pack"] == made["given.pack"], "weights of a file and of memory are not written alike"
+        weights = json.loads(run("plan", at("beside.pack"), "--json", **bare).stdout)["weights"]
+        assert weights["file"] == "o.safetensors", weights
 
         # Only machine code, which the emulated driver cannot run: what there is, is listed.
         run("compile", "--arch", "sm_87,sm_90", at("m.cugrt"), "-o", at("cubins.pack"))

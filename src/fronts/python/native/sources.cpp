@@ -9,12 +9,9 @@
 #include <nanobind/stl/vector.h>
 
 #include <atomic>
-#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <utility>
-
-#include <unistd.h>
 
 namespace cugrt::python {
 
@@ -100,21 +97,6 @@ Opened import_onnx(nb::dict source) {
   return {std::move(module), std::move(weights)};
 }
 
-/// Weights as a safetensors file, which a pack is made with, as long as this lives.
-class WeightsFile {
-public:
-  WeightsFile(const Weights &weights, std::string path) : path_(std::move(path)) {
-    nb::gil_scoped_release released;
-    weights.save(path_);
-  }
-  ~WeightsFile() { std::remove(path_.c_str()); }
-  WeightsFile(const WeightsFile &) = delete;
-  WeightsFile &operator=(const WeightsFile &) = delete;
-
-private:
-  std::string path_;
-};
-
 /// A module that was linked: cugrt.Module keeps it, since text has neither the weights nor the
 /// files' names of inputs.
 struct Linked {
@@ -177,19 +159,16 @@ void write_pack(nb::dict source, const std::string &path,
                 bool weights_inside, bool names) {
   const std::shared_ptr<Device> device = open_device(source);
   const Opened opened = open_source(source, *device);
-  std::string weights = weights_path;
-  std::optional<WeightsFile> own; // into the pack, by way of a file
-  if (weights.empty() && opened.weights.count() > 0) {
-    weights = path + "." + std::to_string(::getpid()) + ".safetensors"; // nobody else's file
-    own.emplace(opened.weights, weights);
-  }
   const auto settings = strings(source, "options");
   const auto list = detail::pointers(settings), wanted = detail::pointers(architectures);
   Progress progress(source["progress"]);
   auto options = detail::sized<cugrt_pack_options>();
   options.architectures = wanted.data(), options.architecture_count = wanted.size();
-  options.weights_path = weights.empty() ? nullptr : weights.c_str();
-  options.weights_inside = weights_inside || own;
+  if (!weights_path.empty())
+    options.weights_path = weights_path.c_str();
+  else if (opened.weights.count() > 0)
+    options.weights = opened.weights.get();
+  options.weights_inside = weights_inside;
   options.names = names;
   options.pass_options = list.data(), options.pass_option_count = list.size();
   progress.put_into(options);
