@@ -9,15 +9,14 @@ namespace cugrt::runtime {
 /// The options of passes, with what the planner's imply.
 static Result<passes::PassContext> context_of(const PlanningOptions &options) {
   passes::PassContext context = options.passes;
-  const plan::PlannerOptions &planner = options.planner;
-  if (planner.policy == plan::Policy::published || planner.max_lanes == 1)
-    CUGRT_TRY(context.set_default("memory.reuse", "smallest"));
-  if (planner.policy == plan::Policy::published) { // as published: calls stay, offsets are numbers
-    CUGRT_TRY(context.set_default("inline.functions", "false"));
-    CUGRT_TRY(context.set_default("memory.offsets", "uniform"));
-  } else if (planner.programmatic_edges) {
-    CUGRT_TRY(context.set_default("codegen.programmatic", "true"));
-  }
+  const plan::PlanningChoices choices = plan::choices_of(options.planner);
+  const auto flag = [](bool value) { return value ? "true" : "false"; };
+  CUGRT_TRY(context.set_default("memory.reuse",
+                                choices.reuse == plan::Reuse::smallest ? "smallest" : "balanced"));
+  CUGRT_TRY(
+      context.set_default("memory.offsets", choices.offsets_by_bucket ? "buckets" : "uniform"));
+  CUGRT_TRY(context.set_default("inline.functions", flag(choices.inlines_calls)));
+  CUGRT_TRY(context.set_default("codegen.programmatic", flag(choices.programmatic_edges)));
   return context;
 }
 

@@ -34,9 +34,10 @@ std::vector<ExprId> ExprCopier::operator()(std::span<const ExprId> exprs) {
 }
 
 ModuleContext::ModuleContext(const ir::Module &module, const PlannerOptions &options,
-                             const ModuleStorage &storage, Plan &plan, PlanReport *report)
-    : module(module), options(options), storage(storage), plan(plan), report(report),
-      copy(module, plan.exprs), kernels(module.kernels.size(), kNone),
+                             const PlanningChoices &choices, const ModuleStorage &storage,
+                             Plan &plan, PlanReport *report)
+    : module(module), options(options), choices(choices), storage(storage), plan(plan),
+      report(report), copy(module, plan.exprs), kernels(module.kernels.size(), kNone),
       constants(module.constants.size(), kNone), tensor_of_type_(module.types.size(), kNone) {}
 
 const TensorExprs &ModuleContext::tensor(ir::TypeId id) {

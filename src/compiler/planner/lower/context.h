@@ -52,11 +52,12 @@ struct LaunchRules {
 struct ModuleContext {
   const ir::Module &module;
   const PlannerOptions &options;
+  const PlanningChoices &choices;
   const ModuleStorage &storage;
   Plan &plan;
   PlanReport *report;                           // may be null
-  const PublishedAnalysis *published = nullptr; // under policy seed
-  const InlinedCalls *calls = nullptr;   // those that are left, under policy `patch`; may be null
+  const PublishedAnalysis *published = nullptr; // where regions are the published ones
+  const InlinedCalls *calls = nullptr;   // those that are left, where calls are inlined; or null
   const Moves *moves = nullptr;          // steps that were moved; may be null
   const InlinedGraphs *graphs = nullptr; // what `module` is, where it runs lifted functions
   ExprCopier copy;
@@ -64,7 +65,8 @@ struct ModuleContext {
   std::vector<uint32_t> constants; // by ir constant: Plan::constants, likewise
 
   ModuleContext(const ir::Module &module, const PlannerOptions &options,
-                const ModuleStorage &storage, Plan &plan, PlanReport *report);
+                const PlanningChoices &choices, const ModuleStorage &storage, Plan &plan,
+                PlanReport *report);
 
   /// Plan::kernels and Plan::constants hold what is used, in order of first use.
   uint32_t kernel(uint32_t ir_kernel);

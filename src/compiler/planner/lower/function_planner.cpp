@@ -15,7 +15,7 @@ FunctionPlanner::FunctionPlanner(ModuleContext &context, uint32_t function, Modu
     : context_(context), all_storage_(storage), index_(function),
       function_(context.module.functions[function]), live_(context.storage.liveness[function]),
       storage_(context.storage.functions[function]), values_(context, function, out_),
-      rules_(make_region_rules(context.options.policy, context, function, values_)),
+      rules_(make_region_rules(context, function, values_)),
       symbol_defined_(function_.symbols.size(), false), steps_before_(live_.end_time + 1, 0) {}
 
 Status FunctionPlanner::fail(SourceLocation location, const std::string &message) const {

@@ -12,27 +12,25 @@ namespace cugrt::plan {
 namespace {
 
 struct Prepared {
-  const InlinedGraphs *graphs = nullptr;
-  const InlinedCalls *calls = nullptr;
-  const Moves *moves = nullptr;
+  const InlinedGraphs *graphs;
+  const InlinedCalls *calls;
+  const Moves *moves;
 };
 
 Result<Plan> plan_module(const ir::Module &module, const Prepared &prepared,
-                         const PlannerOptions &options, PlanReport *report) {
-  CUGRT_ASSIGN(ModuleStorage storage,
-               plan_storage(module, options.policy == Policy::published || options.max_lanes == 1
-                                        ? Reuse::smallest
-                                        : Reuse::balanced));
+                         const PlannerOptions &options, const PlanningChoices &choices,
+                         PlanReport *report) {
+  CUGRT_ASSIGN(ModuleStorage storage, plan_storage(module, choices.reuse));
   Plan plan;
   plan.target = options.target;
   plan.arenas = storage.arenas;
   plan.functions.resize(module.functions.size());
-  ModuleContext context(module, options, storage, plan, report);
+  ModuleContext context(module, options, choices, storage, plan, report);
   context.graphs = prepared.graphs;
   context.calls = prepared.calls;
   context.moves = prepared.moves;
   PublishedAnalysis published;
-  if (options.policy == Policy::published) {
+  if (choices.published_regions) {
     published = analyze_published_regions(module);
     context.published = &published;
   }
@@ -44,26 +42,20 @@ Result<Plan> plan_module(const ir::Module &module, const Prepared &prepared,
   return plan;
 }
 
-/// Calls planned through, then steps moved.
-Result<Plan> plan_patch(const ir::Module &module, const PlannerOptions &options,
-                        PlanReport *report) {
-  CUGRT_ASSIGN(std::optional<InlinedCalls> calls,
-               inline_calls(module, {.max_steps = options.max_inlined_steps,
-                                     .strict = options.strict_inlining}));
-  if (calls)
-    remove_dead_functions(*calls);
-  const ir::Module &inlined = calls ? calls->module : module;
-  Prepared prepared{.calls = calls ? &*calls : nullptr};
-  if (!options.regions)
-    return plan_module(inlined, prepared, options, report);
-  CUGRT_ASSIGN(auto moved, move_steps(inlined));
-  if (!moved)
-    return plan_module(inlined, prepared, options, report);
-  prepared.moves = &moved->second;
-  return plan_module(moved->first, prepared, options, report);
-}
-
 } // namespace
+
+PlanningChoices choices_of(const PlannerOptions &options) {
+  const bool patch = options.policy == Policy::patch; // else all is as published
+  return {
+      .published_regions = !patch,
+      .inlines_calls = patch,
+      .moves_steps = patch && options.regions,
+      .reorders_nodes = patch,
+      .programmatic_edges = patch && options.programmatic_edges,
+      .offsets_by_bucket = patch,
+      .reuse = patch && options.max_lanes != 1 ? Reuse::balanced : Reuse::smallest,
+  };
+}
 
 Result<Plan> make_plan(const ir::Module &module, const PlannerOptions &options,
                        PlanReport *report) {
@@ -77,9 +69,22 @@ Result<Plan> make_plan(const ir::Module &module, const PlannerOptions &options,
   CUGRT_ASSIGN(std::optional<InlinedGraphs> graphs, inline_graphs(given));
   const ir::Module &whole = graphs ? graphs->module : given;
   CUGRT_TRY(check_weights(whole));
-  if (options.policy == Policy::patch)
-    return plan_patch(whole, options, report);
-  return plan_module(whole, {.graphs = graphs ? &*graphs : nullptr}, options, report);
+  const PlanningChoices choices = choices_of(options);
+  std::optional<InlinedCalls> calls;
+  if (choices.inlines_calls) {
+    CUGRT_ASSIGN(calls, inline_calls(whole, {.max_steps = options.max_inlined_steps,
+                                             .strict = options.strict_inlining}));
+  }
+  if (calls)
+    remove_dead_functions(*calls);
+  const ir::Module &inlined = calls ? calls->module : whole;
+  std::optional<std::pair<ir::Module, Moves>> moved;
+  if (choices.moves_steps) {
+    CUGRT_ASSIGN(moved, move_steps(inlined));
+  }
+  const Prepared prepared{graphs ? &*graphs : nullptr, calls ? &*calls : nullptr,
+                          moved ? &moved->second : nullptr};
+  return plan_module(moved ? moved->first : inlined, prepared, options, choices, report);
 }
 
 } // namespace cugrt::plan

@@ -1,6 +1,7 @@
 // The planner: kernel-level IR in, plan and report out. A pure, deterministic function.
 #pragma once
 
+#include "compiler/planner/storage/fronts.h"
 #include "ir/module/module.h"
 #include "plan/format/plan.h"
 
@@ -27,6 +28,19 @@ struct PlannerOptions {
   /// Edges between kernels that are written with wait and trigger are marked as programmatic.
   bool programmatic_edges = true;
 };
+
+/// What the policy and other options come to. Nothing behind this asks for the policy.
+struct PlanningChoices {
+  bool published_regions;  // by the published rules; else only true dynamism ends a region
+  bool inlines_calls;      // a call becomes its callee's bindings; else it stays
+  bool moves_steps;        // into the region before them, where nothing between is in the way
+  bool reorders_nodes;     // of a region; else they keep the program's order
+  bool programmatic_edges; // are marked, and kernels that are written for them chosen
+  bool offsets_by_bucket;  // of planned tensors; else one number holds in all buckets
+  Reuse reuse;             // what storage may take for steps to run side by side
+};
+
+PlanningChoices choices_of(const PlannerOptions &options);
 
 /// A call whose callee's bindings stand in its place.
 struct CallNote {

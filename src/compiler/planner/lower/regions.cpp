@@ -8,10 +8,10 @@
 
 namespace cugrt::plan {
 
-std::unique_ptr<RegionRules> make_region_rules(Policy policy, const ModuleContext &context,
-                                               uint32_t function, const ValueTable &values) {
-  return policy == Policy::published ? make_published_rules(context, function)
-                                     : make_patch_rules(context, function, values);
+std::unique_ptr<RegionRules> make_region_rules(const ModuleContext &context, uint32_t function,
+                                               const ValueTable &values) {
+  return context.choices.published_regions ? make_published_rules(context, function)
+                                           : make_patch_rules(context, function, values);
 }
 
 namespace {
@@ -266,10 +266,9 @@ std::vector<uint32_t> finish_regions(ModuleContext &context, uint32_t function, 
   const ByteRanges ranges(context.plan, out);
   std::vector<RegionGraph> graphs(out.regions.size());
   bool has_empty = false;
-  // seed keeps the published order, the program's
   RegionNodes nodes(
       context.plan.exprs, out, ranges,
-      {.max_lanes = context.options.max_lanes, .reorder = context.options.policy == Policy::patch});
+      {.max_lanes = context.options.max_lanes, .reorder = context.choices.reorders_nodes});
   Dependencies dependencies(context.plan.exprs, out);
   for (uint32_t r = 0; r < out.regions.size(); ++r) {
     Region &region = out.regions[r];
@@ -283,7 +282,7 @@ std::vector<uint32_t> finish_regions(ModuleContext &context, uint32_t function, 
   std::vector<uint32_t> numbers;
   if (has_empty || nodes.reordered())
     numbers = Arrangement(out).run(graphs, nodes.reordered());
-  if (context.options.policy == Policy::patch && context.options.programmatic_edges) {
+  if (context.choices.programmatic_edges) {
     ProgrammaticEdges programmatic(context.plan, out);
     for (Region &region : out.regions)
       programmatic.mark(region);

@@ -14,8 +14,9 @@ namespace cugrt::plan {
 std::unique_ptr<RegionRules> make_patch_rules(const ModuleContext &context, uint32_t function,
                                               const ValueTable &values);
 std::unique_ptr<RegionRules> make_published_rules(const ModuleContext &context, uint32_t function);
-std::unique_ptr<RegionRules> make_region_rules(Policy policy, const ModuleContext &context,
-                                               uint32_t function, const ValueTable &values);
+/// Those that the context's choices name.
+std::unique_ptr<RegionRules> make_region_rules(const ModuleContext &context, uint32_t function,
+                                               const ValueTable &values);
 
 /// Fills in what follows from a region's steps: edges, key, slots, host values. Empty steps may be
 /// put between the others; then all that names a step is renumbered, and the result gives the new
