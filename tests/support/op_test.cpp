@@ -34,7 +34,7 @@ std::string text_of(const ir::AttributeValue &value) {
 
 // --- The module ----------------------------------------------------------------------------------
 
-// The name of the op's rule: all ops of one rule have one form (ops/table/rules.def).
+// The name of the op's rule: all ops of one rule have one form.
 std::string_view rule_of(Op op) {
   switch (op) {
 #define rule(name) #name
@@ -42,8 +42,6 @@ std::string_view rule_of(Op op) {
   case Op::name:                                                                                   \
     return RULE;
 #include "ops/table/ops.def"
-#undef CUGRT_OP
-#undef rule
   }
   return "";
 }
@@ -53,8 +51,8 @@ bool is_one_of(std::string_view name, std::initializer_list<std::string_view> na
 }
 
 bool broadcasts(Op op) {
-  return is_one_of(rule_of(op), {"binary", "binary_float", "bitwise", "compare", "logical",
-                                   "where", "matmul", "broadcast_to"});
+  return is_one_of(rule_of(op), {"binary", "binary_float", "bitwise", "compare", "logical", "where",
+                                 "matmul", "broadcast_to"});
 }
 
 bool has_batch(const OpTest &test) {

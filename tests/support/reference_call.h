@@ -75,8 +75,10 @@ double binary(Op op, double a, double b);
 /// between one another, without what is cut off.
 Array spread(const Call &call, const Array &y);
 
-// By the names of ops/table/rules.def.
-#define CUGRT_RULE(name) std::vector<Array> reference_##name(const Call &call);
-#include "ops/table/rules.def"
+// The rules, by the names in rows.
+#define rule(name) std::vector<Array> reference_##name(const Call &call);
+#define same(name)
+#define CUGRT_OP(name, operands, results, RULE, ...) RULE
+#include "ops/table/ops.def"
 
 } // namespace cugrt::test

@@ -62,8 +62,6 @@ std::vector<Array> evaluate_op(Op op, std::span<const Array *const> operands,
   case Op::name:                                                                                   \
     return RULE;
 #include "ops/table/ops.def"
-#undef CUGRT_OP
-#undef rule
   }
   throw std::logic_error("no such op");
 }

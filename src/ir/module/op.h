@@ -42,7 +42,7 @@ enum class OpZeros : uint8_t {
   first_zero,   // 0 where the first operand is
   chooses,      // where
   casts,        // cast
-  by_rule,      // not elementwise: the op's rule (ops/table/rules.def) says it
+  by_rule,      // not elementwise: the op's own padding rule says it
 };
 
 /// What an op can be in a generated kernel of several ops (compiler/fused/).
@@ -109,6 +109,13 @@ enum class OpImages : uint8_t {
   second,    // with channels second alone, or it takes none
 };
 
+/// What a device computes an op's operations with (ops/table/operations.h).
+enum class OpRate : uint8_t {
+  vectors,  // arithmetic one by one
+  products, // tensor cores, where the first operand has a dtype that they take
+  gates,    // likewise, by the second operand: weights
+};
+
 /// Whether a convolution of floats is of that kind.
 inline bool convolves_floats(OpImages images) {
   return images == OpImages::convolves || images == OpImages::spreads;
@@ -126,6 +133,7 @@ struct OpInfo {
   OpStorage storage;
   OpShapes shapes;
   OpImages images;
+  OpRate rate;
 };
 
 enum class AttributeKind : uint8_t { boolean, integer, floating, string, dtype, integers };

@@ -12,8 +12,6 @@ constexpr Status (*kFamilies[])(OpEmitter &) = {
 #define rule(name) emit_##name
 #define CUGRT_OP(name, operands, results, RULE, ...) RULE,
 #include "ops/table/ops.def"
-#undef CUGRT_OP
-#undef rule
 };
 
 Status emit_op(KernelTable &table, ir::FunctionBuilder &builder, const OpCall &call) {

@@ -228,8 +228,10 @@ bool takes_bytes_last(const ir::Module &module, const ir::Type &w, int64_t group
 /// A conv2d or conv3d with channels last.
 Status emit_convolution_last(OpEmitter &op);
 
-// The rules of ops/table/rules.def, each in the file of its ops.
-#define CUGRT_RULE(name) Status emit_##name(OpEmitter &op);
-#include "ops/table/rules.def"
+// The rules, by the names in rows, each in the file of its ops.
+#define rule(name) Status emit_##name(OpEmitter &op);
+#define same(name)
+#define CUGRT_OP(name, operands, results, RULE, ...) RULE
+#include "ops/table/ops.def"
 
 } // namespace cugrt::codegen

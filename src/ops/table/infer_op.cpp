@@ -119,8 +119,6 @@ constexpr Types (Inference::*kInferenceRules[])() const = {
 #define rule(name) &Inference::name
 #define CUGRT_OP(name, operands, results, RULE, ...) RULE,
 #include "ops/table/ops.def"
-#undef CUGRT_OP
-#undef rule
 };
 
 Op meant_op(const Module &module, Op op, std::span<const TypeId> operands,

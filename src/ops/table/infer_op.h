@@ -2,7 +2,7 @@
 //
 // A rule reads operands' types and attributes that have been checked against the op's table, and
 // gives the result types or an error that names what is wrong. An op's row names
-// its rule, one of rules.def; the rule's function lies in the file of its ops.
+// its rule, whose function lies in the file of the rule's ops.
 #pragma once
 
 #include "ops/table/ops.h"
@@ -95,9 +95,11 @@ struct Inference {
   /// Of operand 0, at the places along the axis that operand 1 names.
   Types gathered(size_t axis) const;
 
-  // The rules, by the names of rules.def.
-#define CUGRT_RULE(name) Types name() const;
-#include "ops/table/rules.def"
+  // The rules, by the names in rows.
+#define rule(name) Types name() const;
+#define same(name)
+#define CUGRT_OP(name, operands, results, RULE, ...) RULE
+#include "ops/table/ops.def"
 
 private:
   std::string known_names() const;

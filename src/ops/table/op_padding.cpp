@@ -84,8 +84,6 @@ Result<std::vector<Facts>> OpPadding::run() {
     CUGRT_TRY(RULE);                                                                               \
     break;
 #include "ops/table/ops.def"
-#undef CUGRT_OP
-#undef rule
   }
   for (size_t i = 0; i < operands_.size(); ++i)
     for (size_t d = 0; d < rank(i); ++d)

@@ -1,5 +1,5 @@
 // What each op does with elements that a bucket adds: the facts that are followed, and the frame of
-// an op's rule. OpPadding has a function for each rule of rules.def, in the file of the rule's ops;
+// an op's rule. OpPadding has a function for each rule of the rows, in the file of the rule's ops;
 // compiler/passes/padding_effects.cpp walks through a function's bindings and asks them.
 #pragma once
 
@@ -128,11 +128,13 @@ private:
   Fill elementwise_fill(size_t to) const;
   Status convolution(Fill harmless, size_t w_channels, size_t w_contracted);
 
-  // The rules, by the names of rules.def.
-#define CUGRT_RULE(name) Status name();
-#define CUGRT_PADDED_AS(name, rule)                                                                \
-  Status name() { return rule(); }
-#include "ops/table/rules.def"
+  // The rules, by the names in rows.
+#define rule(name) Status name();
+#define rule_padded(name, padding)                                                                 \
+  Status name() { return padding(); }
+#define same(name)
+#define CUGRT_OP(name, operands, results, RULE, ...) RULE
+#include "ops/table/ops.def"
 
   PaddedSymbols &all_;
   Op op_;

@@ -1,4 +1,4 @@
-// Operations of the tensor-level ops, a function for each rule of rules.def; see operations.h.
+// Operations of the tensor-level ops, as their rows count them; see operations.h.
 #include "ops/table/operations.h"
 
 #include "base/check.h"
@@ -68,120 +68,63 @@ struct Counting {
     return points == 0 ? none() : given() * (2 * points - 1);
   }
 
-  // The rules, by the names of rules.def.
-#define CUGRT_RULE(name) Count name() const;
-#include "ops/table/rules.def"
-};
+  Count of_transposed() const { // w is [in, out / groups, ..]
+    return elements(0) * 2 * of_window() + (has(2) ? given() : none());
+  }
+  Count of_pool() const {
+    double window = 1;
+    for (const int64_t size : op_integers(op, attributes, "kernel"))
+      window *= double(size);
+    return given() * window;
+  }
+  Count of_scatter() const {
+    return op_word(op, attributes, "reduction") == 0 ? none() : elements(2);
+  }
+  Count of_resize() const {
+    const size_t listed = op_integers(op, attributes, "axes").size();
+    return taps(listed ? listed : operands[0].dims.size());
+  }
+  /// q [B, Q, H, D], keys [B, P, G, D]: scores and sums of values are 2 D each, between them a
+  /// scale and a softmax.
+  Count of_attention() const { return Count(dims(0).first(3)) * size(1, 1) * (4 * size(0, 3) + 6); }
+  /// Of each pair four products and two sums.
+  Count of_rotary() const {
+    const int64_t turned = op_integer(op, attributes, "dims");
+    return turned ? Count(dims(0).first(dims(0).size() - 1)) * double(3 * turned) : elements(0) * 3;
+  }
 
-Count Counting::unary() const { return each(); }
-Count Counting::binary() const { return each(); }
-Count Counting::unary_number() const { return each(); }
-Count Counting::test() const { return each(); }
-Count Counting::logical_not() const { return each(); }
-Count Counting::bitwise_not() const { return each(); }
-Count Counting::binary_float() const { return each(); }
-Count Counting::compare() const { return each(); }
-Count Counting::logical() const { return each(); }
-Count Counting::bitwise() const { return each(); }
-Count Counting::where() const { return each(); }
-Count Counting::cast() const { return each(); }
-Count Counting::range() const { return 2 * each(); }
-
-Count Counting::matmul() const { return products(last(0)); }
-Count Counting::matmul_blocks() const { return products(last(0)); }
-Count Counting::matmul_integer() const { return given() * 2 * last(0); }
-Count Counting::repack_blocks() const { return none(); }
-Count Counting::conv1d() const { return products(of_window()); }
-Count Counting::conv2d() const { return products(of_window()); }
-Count Counting::conv3d() const { return products(of_window()); }
-Count Counting::conv_integer() const { return given() * 2 * of_window(); }
-Count Counting::conv_transpose() const {
-  return elements(0) * 2 * of_window() + (has(2) ? given() : none()); // w is [in, out / groups, ..]
-}
-Count Counting::pool2d() const {
-  double window = 1;
-  for (const int64_t size : op_integers(op, attributes, "kernel"))
-    window *= double(size);
-  return given() * window;
-}
-
-// The greatest, a difference, a power, a sum, a quotient.
-Count Counting::softmax() const { return 5 * each(); }
-// Layer: mean (1), difference, square and sum (3), product, scale, bias (3). RMS: square and sum,
-// product, scale.
-Count Counting::norm() const { return Count(op == Op::layer_norm ? 7 : 4) * each(); }
-
-Count Counting::group_norm() const { return 5 * each(); }
-
-Count Counting::reduce() const { return elements(0); }
-Count Counting::argmax() const { return elements(0); }
-Count Counting::top_k() const { return elements(0); }
-Count Counting::cumsum() const { return each(); }
-
-Count Counting::reshape() const { return none(); }
-Count Counting::transpose() const { return none(); }
-Count Counting::concat() const { return none(); }
-Count Counting::split() const { return none(); }
-Count Counting::embedding() const { return none(); }
-Count Counting::embedding_blocks() const { return each(); } // a scale
-Count Counting::gather() const { return none(); }
-Count Counting::gather_elements() const { return none(); }
-Count Counting::gather_nd() const { return none(); }
-Count Counting::scatter_elements() const {
-  return op_word(op, attributes, "reduction") == 0 ? none() : elements(2);
-}
-Count Counting::scatter_nd() const { return scatter_elements(); }
-Count Counting::one_hot() const { return each(); }
-Count Counting::slice() const { return none(); }
-Count Counting::pad() const { return none(); }
-Count Counting::broadcast_to() const { return none(); }
-Count Counting::cache_write() const { return none(); }
-
-Count Counting::interpolate() const {
-  const size_t listed = op_integers(op, attributes, "axes").size();
-  return taps(listed ? listed : operands[0].dims.size());
-}
-Count Counting::grid_sample() const { return taps(operands[0].dims.size() - 2); }
-
-// q [B, Q, H, D], keys [B, P, G, D]: scores and sums of values are 2 D each, between them a scale
-// and a softmax.
-Count Counting::attention() const {
-  return Count(dims(0).first(3)) * size(1, 1) * (4 * size(0, 3) + 6);
-}
-// Of each pair four products and two sums.
-Count Counting::rotary() const {
-  const int64_t turned = op_integer(op, attributes, "dims");
-  return turned ? Count(dims(0).first(dims(0).size() - 1)) * double(3 * turned) : elements(0) * 3;
-}
-Count Counting::recurrent() const { return recurrence(); }
-
-using CountingRule = Count (Counting::*)() const;
-
-/// By op.
-constexpr CountingRule kCountingRules[] = {
-#define rule(name) &Counting::name
-#define CUGRT_OP(name, operands, results, RULE, ...) RULE,
+  /// What the op's row says.
+  Count run() const {
+    switch (op) {
+#define counts(rate, operations) operations
+#define CUGRT_OP(name, takes, gives, rule, fuse, part, zeros, precision, wide, storage, shapes,    \
+                 images, COUNTS, has)                                                              \
+  case Op::name:                                                                                   \
+    return COUNTS;
 #include "ops/table/ops.def"
-#undef CUGRT_OP
-#undef rule
+#undef counts
+    }
+    return none();
+  }
 };
 
-/// Whether tensor cores may take the op: rules of products, and the weights' place among operands.
+/// Whether tensor cores may take the op, and the operand by whose dtype its rate goes; the first
+/// one of what is no product.
 struct Products {
   bool are = false;
-  size_t weights = 0; // by whose dtype the rate goes; the first operand of what is no product
+  size_t weights = 0;
 };
 
 Products products_of(Op op) {
-  const CountingRule rule = kCountingRules[static_cast<size_t>(op)];
-  const CountingRule by_first[] = {
-      &Counting::matmul,       &Counting::matmul_blocks,  &Counting::matmul_integer,
-      &Counting::conv1d,       &Counting::conv2d,         &Counting::conv3d,
-      &Counting::conv_integer, &Counting::conv_transpose, &Counting::attention};
-  for (const CountingRule product : by_first)
-    if (rule == product)
-      return {true, 0};
-  return rule == &Counting::recurrent ? Products{true, 1} : Products{};
+  switch (op_info(op).rate) {
+  case OpRate::vectors:
+    return {};
+  case OpRate::products:
+    return {true, 0};
+  case OpRate::gates:
+    return {true, 1};
+  }
+  return {};
 }
 
 OperationKind kind_of(Op op, std::span<const SizedTensor> operands,
@@ -205,8 +148,7 @@ Operations count_operations(Op op, std::span<const SizedTensor> operands,
                             std::span<const Attribute> attributes) {
   CUGRT_CHECK(static_cast<size_t>(op) < op_count());
   const Counting counting{op, operands, results, attributes};
-  return {kind_of(op, operands, results),
-          (counting.*kCountingRules[static_cast<size_t>(op)])().terms};
+  return {kind_of(op, operands, results), counting.run().terms};
 }
 
 } // namespace cugrt::ir

@@ -21,12 +21,12 @@ namespace {
 #define storage(whose) OpStorage::whose
 #define shapes(which) OpShapes::which
 #define images(which) OpImages::which
+#define counts(rate, operations) OpRate::rate
 constexpr OpInfo kOps[] = {
 #define CUGRT_OP(name, TAKES, GIVES, rule, FUSE, PART, ZEROS, PRECISION, WIDE, STORAGE, SHAPES,    \
-                 IMAGES, attributes)                                                               \
-  {#name, TAKES, GIVES, FUSE, PART, ZEROS, PRECISION, WIDE, STORAGE, SHAPES, IMAGES},
+                 IMAGES, COUNTS, attributes)                                                       \
+  {#name, TAKES, GIVES, FUSE, PART, ZEROS, PRECISION, WIDE, STORAGE, SHAPES, IMAGES, COUNTS},
 #include "ops/table/ops.def"
-#undef CUGRT_OP
 };
 #undef takes
 #undef gives
@@ -38,6 +38,7 @@ constexpr OpInfo kOps[] = {
 #undef storage
 #undef shapes
 #undef images
+#undef counts
 
 using Ints = std::vector<int64_t>;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -67,12 +68,11 @@ const std::vector<std::vector<OpAttribute>> &attribute_table() {
 #define has(...)                                                                                   \
   std::vector<OpAttribute> { __VA_ARGS__ }
 #define CUGRT_OP(name, operands, results, rule, fuse, part, zeros, precision, wide, storage,       \
-                 shapes, images, HAS)                                                              \
+                 shapes, images, counts, HAS)                                                      \
   HAS,
   static const std::vector<std::vector<OpAttribute>> table = {
 #include "ops/table/ops.def"
   };
-#undef CUGRT_OP
 #undef has
 #undef dtype
   return table;

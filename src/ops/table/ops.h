@@ -9,7 +9,6 @@ namespace cugrt::ir {
 enum class Op : uint32_t {
 #define CUGRT_OP(name, ...) name,
 #include "ops/table/ops.def"
-#undef CUGRT_OP
 };
 
 /// The place of `word` among `words`, which spaces separate.

@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 TABLE, ROWS, OP = "src/ops/table/ops.cpp", "ops/sampling/sampling.def", "grid_sample"
-FIELDS = ("takes", "gives", "rule", "fuse", "part", "zeros", "precision", "wide", "storage", "shapes", "images", "has")
+FIELDS = ("takes", "gives", "rule", "fuse", "part", "zeros", "precision", "wide", "storage", "shapes", "images", "counts", "has")
 
 
 def fields_of(row):

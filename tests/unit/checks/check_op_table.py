@@ -48,7 +48,7 @@ def lines_of(path):
     lines = {}
     for row in re.findall(r"^CUGRT_OP\(.*?\)\n(?=CUGRT_OP|\Z)", text, re.MULTILINE | re.DOTALL):
         row = re.sub(r"\s+", " ", row).replace('" "', "")  # one text in two pieces
-        name, takes, gives, _, fuse, part, zeros, precision, wide, storage, _, images, has = fields_of(row)
+        name, takes, gives, _, fuse, part, zeros, precision, wide, storage, _, images, counts, has = fields_of(row)
         least, most = inner(takes).split(", ")
         attributes = [attribute(text) for text in fields_of(f"has(-, {inner(has)})")[1:] if text]
         facts = (least if least == most else f"{least} to {most}", inner(gives), "; ".join(attributes),
