@@ -11,6 +11,8 @@
 //
 // Options: WIDE_IDS for positions, sequences and lengths of i64 (i32 otherwise); HAS_SEQUENCES,
 // HAS_LENGTHS; those of cached.cuh for the cache, and of floating.cuh.
+//
+// Without a bench: writes a parameter in place, which no case has; moves rows as copy.cu does.
 
 #include "attention/cache_row.cuh"
 #include "index/positions.cuh"

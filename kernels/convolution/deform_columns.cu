@@ -10,6 +10,8 @@
 //   MASKED     there is a mask
 //
 // Options: those.
+//
+// Without a bench: no op becomes it: the importer of ONNX files declares it; a thread an element.
 
 #ifdef MASKED
 #define MASK_PARAMETER const float *__restrict__ mask,

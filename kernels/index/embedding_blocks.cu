@@ -8,6 +8,8 @@
 //
 // Options: -DFORMAT, a name of block_formats.cuh or its number; REPACKED: the layout is that of
 // repacked.cuh; WIDE_IDS: ids are of 64 bits; those of floating.cuh and assume.cuh.
+//
+// Without a bench: a few rows a step; their bytes are those of matmul_blocks' weights.
 
 #include "shared/assume.cuh"
 #include "shared/floating.cuh"

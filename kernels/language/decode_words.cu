@@ -6,6 +6,8 @@
 //
 // decode_hear copies the host's words, `count` of them, from pinned memory to the device. The host
 // writes them while a step runs; whichever value a step has, the next one has the other.
+//
+// Without a bench: no op becomes it: language models' modules name it; a thread a word.
 
 #include "shared/programmatic.cuh"
 

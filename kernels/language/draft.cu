@@ -17,6 +17,8 @@
 //   entry         block   grid
 //   draft_rows    256     places
 //   prompt_text   64      ceil(rows / 64)
+//
+// Without a bench: no op becomes it: language models' modules name it; a block a sequence.
 
 #include "shared/programmatic.cuh"
 

@@ -12,6 +12,8 @@
 //
 //   entry         block   grid
 //   prompt_rows   64      ceil(rows / 64)
+//
+// Without a bench: no op becomes it: language models' modules name it; a thread a row.
 
 #include "shared/programmatic.cuh"
 #include "language/sampler.cuh"

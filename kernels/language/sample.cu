@@ -23,6 +23,8 @@
 // has room for one more row and nothing is to change.
 //
 // Compiled with -fmad=false; with -DOF_PROMPT for sample_prompt, else for sample_step.
+//
+// Without a bench: no op becomes it: language models' modules name it; a block a sequence.
 
 #ifdef OF_PROMPT // once a prompt
 #define IS_SELDOM

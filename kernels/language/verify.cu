@@ -20,6 +20,8 @@
 //   verify_step   1024    places * rows
 //
 // Compiled with -fmad=false.
+//
+// Without a bench: no op becomes it: language models' modules name it; a block a row.
 
 #define WITH_DRAFTS
 #if __CUDA_ARCH__ >= 1200 && __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ < 1305

@@ -7,6 +7,8 @@
 //   repack_blocks   128     at most n
 //
 // Options: -DFORMAT, a name of block_formats.cuh or its number; those of assume.cuh.
+//
+// Without a bench: of weights, once when a session is opened.
 
 #include "linear/repacked.cuh"
 #include "shared/assume.cuh"

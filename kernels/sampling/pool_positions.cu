@@ -6,6 +6,8 @@
 //   KERNEL     numbers of three dimensions, as STRIDES, DILATION and BEFORE (the padding)
 //
 // Options: those.
+//
+// Without a bench: no op becomes it: the importer of ONNX files declares it; a thread a window.
 
 #include "shared/options.cuh"
 

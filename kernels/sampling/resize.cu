@@ -5,6 +5,8 @@
 // must not count.
 //
 // Options: those of bytes.cuh and assume.cuh.
+//
+// Without a bench: of PadToBuckets alone; moves rows as copy.cu does.
 
 #include "shared/assume.cuh"
 #include "shared/bytes.cuh"

@@ -10,6 +10,8 @@
 //   LARGEST    the largest, also of the four weighted elements that make a sample; else the mean
 //
 // Options: those.
+//
+// Without a bench: no op becomes it: the importer of ONNX files declares it; a thread a bin.
 
 #include "shared/options.cuh"
 

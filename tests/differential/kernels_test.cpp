@@ -21,6 +21,18 @@ constexpr Op kBinary[] = {Op::add,       Op::sub,        Op::mul,     Op::div,
 
 } // namespace
 
+TEST_CASE("ops agree with their definitions in the cases that stand beside these") {
+  std::vector<std::vector<OpTest> (*)()> all;
+#define rule(name) all.push_back(&cases_##name);
+#define same(name)
+#define CUGRT_OP(name, operands, results, RULE, ...) RULE
+#include "ops/table/ops.def"
+  std::erase(all, nullptr);
+  for (const auto cases : all)
+    for (const OpTest &test : cases())
+      check(test);
+}
+
 TEST_CASE("unary ops agree with their definitions") {
   for (Op op : kUnary)
     for (const Dims &dims : {Dims{}, Dims{1}, Dims{7, 37}, Dims{3, 0, 5}})

@@ -42,4 +42,11 @@ struct OpOutcome {
 
 OpOutcome run_op_test(LaunchRunner &runner, const OpTest &test, std::mt19937 &random);
 
+// What a rule's ops are tested with, where the file of its reference says it; else null, and a
+// program of tests/differential has its cases.
+#define rule(name) [[gnu::weak]] std::vector<OpTest> cases_##name();
+#define same(name)
+#define CUGRT_OP(name, operands, results, RULE, ...) RULE
+#include "ops/table/ops.def"
+
 } // namespace cugrt::test

@@ -230,6 +230,9 @@ bool evaluate(Call &call);
 /// An input of one element as such a float, or as one that is a number.
 std::optional<Fractions> fraction(Call &call, size_t input);
 
+/// The node is the op of its one input.
+template <ir::Op kOp> void unary(Call &c) { c.result(c.op(kOp, {c.value(0)})); }
+
 /// A cast to a dtype that is no float of 8 bits has nothing of its attributes about those.
 void ignore_rounding(const Call &c, DType to);
 /// What a range computes in, by ONNX's number: of floats of 16 bits alone another dtype.

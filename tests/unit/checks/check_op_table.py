@@ -16,7 +16,7 @@ Made from the `.def` files of the families in `src/ops` by `tests/unit/checks/ch
 holds it. Ops of one family with equal facts share a line. Types of operands and results stand in [ir.md](ir.md); what
 the columns' words mean stands at the enumerations in `src/ir/module/op.h`.
 
-- **operands**: how many; those beyond the least may be absent.
+- **operands**: how many, and what they are where the row says it; those beyond the least may be absent.
 - **attributes**: `name = default`; one of a list of words has the words behind it; `name` alone must be given.
 - **fuses**: how FuseOps takes it. **part**: what it is in a generated kernel. **16 bits**: what ToMixedPrecision does,
   and which operands stay in f32. **zeros**: what it makes of zeros that a bucket adds. **storage**: whose bytes its
@@ -44,14 +44,16 @@ def attribute(text):
 
 def lines_of(path):
     with open(path, encoding="utf-8") as file:
-        text = re.sub(r"^//.*\n", "", file.read(), flags=re.MULTILINE)
+        text = file.read().split("\n", 1)[1]  # behind the file's head
     lines = {}
-    for row in re.findall(r"^CUGRT_OP\(.*?\)\n(?=CUGRT_OP|\Z)", text, re.MULTILINE | re.DOTALL):
+    for said, row in re.findall(r"((?:^//[^\n]*\n)*)^(CUGRT_OP\(.*?\)\n)(?=//|CUGRT_OP|\Z)", text, re.MULTILINE | re.DOTALL):
+        said = " ".join(line[2:].strip() for line in said.splitlines()).replace("|", "\\|")
         row = re.sub(r"\s+", " ", row).replace('" "', "")  # one text in two pieces
         name, takes, gives, _, fuse, part, zeros, precision, wide, storage, _, images, counts, has = fields_of(row)
         least, most = inner(takes).split(", ")
         attributes = [attribute(text) for text in fields_of(f"has(-, {inner(has)})")[1:] if text]
-        facts = (least if least == most else f"{least} to {most}", inner(gives), "; ".join(attributes),
+        count = least if least == most else f"{least} to {most}"
+        facts = (f"{count}: {said}" if said else count, inner(gives), "; ".join(attributes),
                  *(inner(field).replace("_", " ") for field in (fuse, part)),
                  inner(precision) + (f", but the {inner(wide)}" if inner(wide) != "none" else ""),
                  *(inner(field).replace("_", " ") for field in (zeros, storage, images)))
@@ -68,6 +70,13 @@ def page(root):
             out += [f"| `{' '.join(names)}` | {' | '.join(facts)} |".replace("|  |", "| |")
                     for facts, names in lines_of(path).items()]
             out.append("")
+    with open(os.path.join(root, "src/fronts/onnx/same_ops.def"), encoding="utf-8") as file:
+        pairs = re.findall(r"^CUGRT_SAME_OP\((\w+), (\w+), (\w+)\)", file.read(), re.MULTILINE)
+    out += ["## Operators of ONNX that are one op", "", "| operators | of the domain |", "| --- | --- |"]
+    for domain, mine in (("ai.onnx", False), ("com.microsoft", True)):
+        if names := [f"{name} (`{op}`)" for name, op, importer in pairs if (importer == "microsoft") == mine]:
+            out.append(f"| {', '.join(names)} | {domain} |")
+    out.append("")
     return "\n".join(out)
 
 

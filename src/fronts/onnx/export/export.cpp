@@ -25,6 +25,9 @@ enum TensorField { kDims = 1, kDataType, kTensorName = 8, kRawData };
 
 constexpr uint64_t kMostFileBytes = (uint64_t(1) << 31) - 1; // of protobuf
 constexpr const char *kFunctions = "cugrt.functions";
+/// Of nodes, but ONNX's own.
+constexpr const char *kDomains[] = {"cugrt",        kFunctions,      "cugrt.host",
+                                    "cugrt.extern", "cugrt.kernels", "com.microsoft"};
 
 Message opset(const std::string &domain, int64_t version) {
   Message out;
@@ -330,7 +333,7 @@ Result<Message> local_function(const ir::Module &module, const ir::Function &fun
   for (const std::string &result : writer.write())
     head.text(kFunctionOutput, writer.graph().node("Identity", {result}, {}, "result"));
   tail.message(kFunctionOpset, opset("", kExportOpset));
-  for (const char *domain : {"cugrt", kFunctions, "cugrt.host", "cugrt.extern", "cugrt.kernels"})
+  for (const char *domain : kDomains)
     tail.message(kFunctionOpset, opset(domain, 1));
   tail.text(kFunctionDomain, kFunctions);
   CUGRT_TRY(writer.graph().take_status());
@@ -457,7 +460,7 @@ Result<ExportedFile> export_module(const ir::Module &module, const ExportOptions
   graph.own(writer.graph().nodes());
   head.begin(kModelGraph, graph.size() + weights.size() + values.bytes().size());
   tail.message(kOpsetImport, opset("", kExportOpset));
-  for (const char *domain : {"cugrt", kFunctions, "cugrt.host", "cugrt.extern", "cugrt.kernels"})
+  for (const char *domain : kDomains)
     tail.message(kOpsetImport, opset(domain, 1));
   for (const uint32_t callee : callees(module, *function)) {
     CUGRT_ASSIGN(const Message local, local_function(module, module.functions[callee]));

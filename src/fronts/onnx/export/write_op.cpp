@@ -60,6 +60,11 @@ private:
       inputs.pop_back();
     return graph_.node_of(op, "", inputs, attributes, results_);
   }
+  /// The operator of a row of same_ops.def.
+  Names same(const std::string &op, std::string_view importer) {
+    const std::string domain = importer == "microsoft" ? "com.microsoft" : "";
+    return graph_.node_of(op, domain, inputs_, {}, results_);
+  }
   std::string part(const std::string &op, const Names &inputs, NodeAttributes attributes = {}) {
     return graph_.node(op, inputs, attributes);
   }
@@ -235,7 +240,7 @@ Names OpWriter::nodes() {
   switch (op_) {
 #define CUGRT_SAME_OP(name, op, importer)                                                          \
   case Op::op:                                                                                     \
-    return last(#name, inputs_);
+    return same(#name, #importer);
 #include "fronts/onnx/same_ops.def"
 #undef CUGRT_SAME_OP
   case Op::rsqrt:

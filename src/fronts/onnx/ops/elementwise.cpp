@@ -43,7 +43,6 @@ V activated(Call &c, const Activation &activation, V x) {
 
 namespace {
 
-template <Op kOp> void unary(Call &c) { c.result(c.op(kOp, {c.value(0)})); }
 template <Op kOp> void two(Call &c) { c.result(c.broadcasting(kOp, c.value(0), c.value(1))); }
 
 bool is_unsigned(DType dtype) { return ir::info(dtype).kind == ir::DTypeKind::unsigned_integer; }
@@ -331,6 +330,7 @@ void add_elementwise(HandlerTable &table) {
 #define CUGRT_SAME_unary(name, op) {name, unary<Op::op>},
 #define CUGRT_SAME_two(name, op) {name, two<Op::op>},
 #define CUGRT_SAME_own(name, op)
+#define CUGRT_SAME_microsoft(name, op)
 #define CUGRT_SAME_OP(name, op, importer) CUGRT_SAME_##importer(#name, op)
   const std::pair<std::string_view, Handler> rows[] = {
 #include "fronts/onnx/same_ops.def"
@@ -372,6 +372,7 @@ void add_elementwise(HandlerTable &table) {
 #undef CUGRT_SAME_unary
 #undef CUGRT_SAME_two
 #undef CUGRT_SAME_own
+#undef CUGRT_SAME_microsoft
   for (const auto &[name, handler] : rows)
     table[name] = handler;
 }

@@ -287,6 +287,17 @@ void bias_add(Call &c) { // input + bias + skip
 } // namespace
 
 void add_microsoft(HandlerTable &table) {
+#define CUGRT_SAME_unary(name, op)
+#define CUGRT_SAME_two(name, op)
+#define CUGRT_SAME_own(name, op)
+#define CUGRT_SAME_microsoft(name, op) table[name] = unary<Op::op>;
+#define CUGRT_SAME_OP(name, op, importer) CUGRT_SAME_##importer(#name, op)
+#include "fronts/onnx/same_ops.def"
+#undef CUGRT_SAME_OP
+#undef CUGRT_SAME_microsoft
+#undef CUGRT_SAME_own
+#undef CUGRT_SAME_two
+#undef CUGRT_SAME_unary
   table["FusedConv"] = fused_convolution;
   table["FusedGemm"] = fused_gemm;
   table["FusedMatMul"] = table["TransposeMatMul"] = fused_matmul;
