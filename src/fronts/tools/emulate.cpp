@@ -107,29 +107,6 @@ void emulate(const std::vector<std::string> &command) {
 
 } // namespace
 
-LoadCount::LoadCount(const cugrt::Runtime &runtime, bool counts) {
-  const cugrt_runtime_info info = runtime.info();
-  if (!counts || !info.emulated)
-    return;
-  driver_ = dlopen(info.driver_path, RTLD_NOW | RTLD_NOLOAD);
-  if (auto *count = driver_ ? dlsym(driver_, "cuEmuCountLoads") : nullptr)
-    reinterpret_cast<int (*)(int)>(count)(1);
-}
-
-void LoadCount::print() const {
-  using Count = unsigned long long;
-  Count loaded = 0, constant_loaded = 0, constant = 0;
-  auto *get = driver_ ? dlsym(driver_, "cuEmuGetLoads") : nullptr;
-  if (!get)
-    return;
-  reinterpret_cast<int (*)(Count *, Count *, Count *)>(get)(&loaded, &constant_loaded, &constant);
-  std::fprintf(stderr,
-               "kernels loaded %llu bytes, %llu of them from %llu bytes that no kernel wrote (%.2f "
-               "times)\n",
-               loaded, constant_loaded, constant,
-               constant > 0 ? double(constant_loaded) / double(constant) : 0.0);
-}
-
 std::vector<std::string> take_emulated_command(int &argc, char **argv) {
   if (argc < 3 || std::string_view(argv[1]) != "emulate")
     return {};

@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <dlfcn.h>
 #include <iostream>
 #include <iterator>
 
@@ -130,6 +131,29 @@ void add_planning_options(CLI::App &command, PlanningOptions &options) {
         options.pass_options.insert(options.pass_options.end(), given.begin(), given.end());
       },
       "NAME=VALUE, as mixed.dtype=f16: an option of the default passes"));
+}
+
+LoadCount::LoadCount(const cugrt::Runtime &runtime, bool counts) {
+  const cugrt_runtime_info info = runtime.info();
+  if (!counts || !info.emulated)
+    return;
+  driver_ = dlopen(info.driver_path, RTLD_NOW | RTLD_NOLOAD);
+  if (auto *count = driver_ ? dlsym(driver_, "cuEmuCountLoads") : nullptr)
+    reinterpret_cast<int (*)(int)>(count)(1);
+}
+
+void LoadCount::print() const {
+  using Count = unsigned long long;
+  Count loaded = 0, constant_loaded = 0, constant = 0;
+  auto *get = driver_ ? dlsym(driver_, "cuEmuGetLoads") : nullptr;
+  if (!get)
+    return;
+  reinterpret_cast<int (*)(Count *, Count *, Count *)>(get)(&loaded, &constant_loaded, &constant);
+  std::fprintf(stderr,
+               "kernels loaded %llu bytes, %llu of them from %llu bytes that no kernel wrote (%.2f "
+               "times)\n",
+               loaded, constant_loaded, constant,
+               constant > 0 ? double(constant_loaded) / double(constant) : 0.0);
 }
 
 } // namespace tool
