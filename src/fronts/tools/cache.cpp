@@ -11,7 +11,8 @@ namespace tool {
 namespace {
 
 struct CacheOptions {
-  std::string cache, folder, limit = "0";
+  std::string cache, folder;
+  uint64_t limit = 0;
   bool json = false, remove = false;
 };
 
@@ -62,7 +63,7 @@ uint64_t parse_size(const std::string &text) {
 void prune(const CacheOptions &options) {
   cugrt_runtime_options c = c_options(options);
   uint64_t removed = 0;
-  cugrt::check(cugrt::api().cache_prune(&c, parse_size(options.limit), &removed));
+  cugrt::check(cugrt::api().cache_prune(&c, options.limit, &removed));
   std::cout << "removed " << removed << "\n";
 }
 
@@ -93,8 +94,9 @@ void add_cache(CLI::App &app) {
   check->add_flag("--json", options->json, "As JSON");
   check->add_flag("--remove", options->remove, "Removes broken entries instead of failing");
   add("prune", "Removes the entries that were read longest ago", prune)
-      ->add_option("--limit", options->limit,
-                   "What may stay: bytes, or with K, M, G; default none");
+      ->add_option_function<std::string>(
+          "--limit", [options](const std::string &text) { options->limit = parse_size(text); },
+          "What may stay: bytes, or with K, M, G; default none");
   add("export", "Copies whole entries to a folder, for CUGRT_CACHE_READONLY", export_entries)
       ->add_option("FOLDER", options->folder, "Made if need be")
       ->required();
