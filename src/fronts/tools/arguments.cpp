@@ -9,24 +9,10 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <map>
 #include <random>
 #include <sstream>
 
 namespace tool {
-
-static std::map<std::string, std::string> parse_inputs(const std::vector<std::string> &inputs) {
-  std::map<std::string, std::string> by_name;
-  for (const std::string &input : inputs) {
-    size_t equals = input.find('=');
-    if (equals == 0 || equals == std::string::npos || equals + 1 == input.size())
-      throw UserError("--input takes NAME=FILE.npy, NAME=random or NAME=NUMBER, not '" + input +
-                      "'");
-    if (!by_name.emplace(input.substr(0, equals), input.substr(equals + 1)).second)
-      throw UserError("--input names '" + input.substr(0, equals) + "' twice");
-  }
-  return by_name;
-}
 
 template <class Number>
 [[noreturn]] static void fail_range(const Argument &argument, const std::string &text,
@@ -213,23 +199,9 @@ void settle_integers(const cugrt::Function &function, Argument &argument,
 
 } // namespace
 
-cugrt::Function choose_function(const cugrt::Executable &executable, const std::string &name) {
-  if (!name.empty())
-    return executable.function(name);
-  if (executable.function_count() == 0)
-    throw UserError("the module has no public function");
-  for (size_t i = 0; i < executable.function_count(); ++i)
-    if (executable.function(i).name() == "main")
-      return executable.function(i);
-  if (executable.function_count() == 1)
-    return executable.function(size_t(0));
-  throw UserError(
-      "the module has several functions and none is named main: say which with --function");
-}
-
-std::vector<Argument> make_arguments(cugrt::Runtime &runtime, const cugrt::Function &function,
-                                     const std::vector<std::string> &given, Symbols symbols) {
-  std::map<std::string, std::string> inputs = parse_inputs(given);
+std::vector<Argument> make_arguments(const Model &model, Symbols symbols) {
+  cugrt::Runtime &runtime = model.runtime();
+  const cugrt::Function function = model.function();
   const size_t set_count = symbols.size();
   for (const auto &symbol : symbols)
     require_symbol(function, symbol.first);
@@ -237,7 +209,7 @@ std::vector<Argument> make_arguments(cugrt::Runtime &runtime, const cugrt::Funct
   for (size_t i = 0; i < function.param_count(); ++i)
     if (cugrt_param_info info = function.param(i); !info.weight)
       arguments.push_back({i, info, {}, {}, {}, {}});
-  for (auto &[name, source] : inputs) {
+  for (const auto &[name, source] : model.inputs()) {
     auto found = std::find_if(arguments.begin(), arguments.end(),
                               [&name = name](auto &a) { return name == a.info.name; });
     if (found == arguments.end())
@@ -252,9 +224,7 @@ std::vector<Argument> make_arguments(cugrt::Runtime &runtime, const cugrt::Funct
       learn_symbols(function, *found, found->host->dims, set_count, symbols);
     }
   }
-  std::vector<cugrt_symbol_value> values;
-  for (auto &[name, value] : symbols)
-    values.push_back({name.c_str(), value});
+  const std::vector<cugrt_symbol_value> values = symbol_values(symbols);
 
   // Where memory is one, an input lies in the pinned buffer that it is written to, and is read
   // there.
@@ -270,7 +240,7 @@ std::vector<Argument> make_arguments(cugrt::Runtime &runtime, const cugrt::Funct
         throw UserError("give a value for parameter '" + name + "': --input " + name + "=NUMBER");
       continue;
     }
-    if (argument.info.access != CUGRT_OUT && !inputs.count(name))
+    if (argument.info.access != CUGRT_OUT && !model.is_measured() && !model.inputs().count(name))
       throw UserError("no value for input '" + name + "': --input " + name + "=FILE.npy, or " +
                       name + "=random");
     argument.dims =
@@ -292,16 +262,11 @@ std::vector<Argument> make_arguments(cugrt::Runtime &runtime, const cugrt::Funct
   return arguments;
 }
 
-void add_random(const cugrt::Function &function, std::vector<std::string> &given) {
-  for (size_t i = 0; i < function.param_count(); ++i) {
-    cugrt_param_info info = function.param(i);
-    const std::string prefix = std::string(info.name) + "=";
-    const bool named = std::any_of(given.begin(), given.end(), [&](const std::string &input) {
-      return input.compare(0, prefix.size(), prefix) == 0;
-    });
-    if (!info.weight && info.kind == CUGRT_VALUE_TENSOR && info.access != CUGRT_OUT && !named)
-      given.push_back(prefix + "random");
-  }
+std::vector<cugrt::Value> values_of(const std::vector<Argument> &arguments) {
+  std::vector<cugrt::Value> values;
+  for (const Argument &argument : arguments)
+    values.push_back(argument.value);
+  return values;
 }
 
 std::string integers_text(const cugrt::Value &value) {

@@ -3,9 +3,8 @@
 // One session of each kind serves all values, as an application's would, so the first run at a
 // value may build an instance or patch one; the table says which. Both kinds take turns, each run
 // begins with the device idle, and waiting is outside of the host's times.
+#include "arguments.h"
 #include "fronts/tools/trace/shares.h"
-#include "language_model.h"
-#include "model.h"
 #include "onnxruntime.h"
 
 #include <nlohmann/json.hpp>
@@ -76,7 +75,7 @@ public:
   Measured measure(const Symbols &symbols) {
     Measured measured;
     measured.key = symbols_text(symbols);
-    std::vector<Argument> arguments = model_.arguments(symbols);
+    const std::vector<Argument> arguments = make_arguments(model_, symbols);
     values_ = values_of(arguments);
     for (Way *way : {&graph_, &eager_})
       way->results.assign(model_.function().result_count(), {});
@@ -100,10 +99,9 @@ public:
       measured.graph_device_us = quartiles(graph_.device_us).median;
       measured.eager_device_us = quartiles(eager_.device_us).median;
     }
-    if (is_onnx(options_.model.module) && options_.model.import.preprocess.empty() &&
-        has_onnxruntime()) {
+    if (model_.onnx() && options_.model.import.preprocess.empty() && has_onnxruntime()) {
       OnnxRuntimeRequest request = same_inputs(options_.model.module, options_.model.import,
-                                               model_.onnx_inputs(), arguments);
+                                               model_.onnx()->inputs(), arguments);
       request.timed_runs = static_cast<unsigned>(measured.runs);
       measured.other = run_onnxruntime(request);
     }
@@ -221,11 +219,10 @@ void bench(const BenchOptions &options) {
   }
   if (!options.by.empty())
     return bench_shares(options.model, {options.by, options.runs, options.json});
-  std::vector<Symbols> keys = symbol_combinations(options.model.settings);
-  Model model(options.model, nullptr);
+  Model model(options.model);
   Bench bench(model, options);
   std::vector<Measured> all;
-  for (const Symbols &key : keys)
+  for (const Symbols &key : options.model.keys)
     all.push_back(bench.measure(key));
   options.json ? print_json(model, all) : print_table(model, all);
 }
@@ -282,10 +279,10 @@ void add_bench(CLI::App &app) {
   command->callback([=] {
     refuse_others(of_both, of_modules, options->model.module);
     if (is_gguf(options->model.module) && !options->by.empty())
-      bench_language_shares(options->model.module, options->model.driver, options->language,
+      bench_language_shares(options->model.module, options->model.runtime, options->language,
                             {options->by, 0, options->json});
     else if (is_gguf(options->model.module))
-      bench_language_model(options->model.module, options->model.driver, options->language,
+      bench_language_model(options->model.module, options->model.runtime, options->language,
                            options->json);
     else
       bench(*options);

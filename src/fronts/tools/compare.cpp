@@ -4,7 +4,6 @@
 // as a result, and the first one that leaves it, in the order of the nodes, is named.
 #include "arguments.h"
 #include "npy.h"
-#include "onnx.h"
 #include "onnxruntime.h"
 
 #include <algorithm>
@@ -18,10 +17,8 @@ namespace tool {
 namespace {
 
 struct CompareOptions {
-  std::string model, driver, against;
-  PlanningOptions planning;
-  ImportOptions import;
-  std::vector<std::string> inputs, settings;
+  ModelOptions model;
+  std::string against;
   double bound = 1e-3;
 };
 
@@ -61,46 +58,33 @@ struct Side {
   OnnxRuntimeRequest request; // what another side is given
 };
 
-Side run_ours(const CompareOptions &options, const PlanningOptions &planning, bool every_value) {
-  ImportOptions import = options.import;
-  import.every_value = every_value;
-  const OnnxModel model(options.model, import, options.inputs);
-  std::vector<std::string> given = model.rename(options.inputs);
-  Side side{"our own in f32", model.outputs(), {}, {}};
-  cugrt::Runtime runtime = open_runtime(options.driver);
-  auto compile = cugrt::detail::sized<cugrt_compile_options>();
-  planning.apply(compile);
-  cugrt::Executable executable(runtime, model.module(), &compile);
-  const cugrt::Function function = choose_function(executable, "");
-  add_random(function, given);
-  const std::vector<Argument> arguments =
-      make_arguments(runtime, function, given, parse_symbols(options.settings));
-  std::vector<cugrt::Value> values;
-  for (const Argument &argument : arguments)
-    values.push_back(argument.value);
-  cugrt::Session session(executable, runtime, model.weights());
-  const auto results = session.run(function, values);
+Side run_ours(ModelOptions options, bool every_value) {
+  options.import.every_value = every_value;
+  Model model(options);
+  Side side{"our own in f32", model.onnx()->outputs(), {}, {}};
+  const std::vector<Argument> arguments = make_arguments(model, options.keys.front());
+  const cugrt::Function function = model.function();
+  cugrt::Session session = model.open(cugrt::detail::sized<cugrt_session_options>());
+  const auto results = session.run(function, values_of(arguments));
   session.synchronize();
   for (size_t i = 0; i < results.size(); ++i)
     if (!function.result(i).is_count)
-      side.results.push_back(fetch(runtime, session.counted(runtime, function, results, i)));
-  side.request = same_inputs(options.model, options.import, model.inputs(), arguments);
+      side.results.push_back(
+          fetch(model.runtime(), session.counted(model.runtime(), function, results, i)));
+  side.request = same_inputs(options.module, options.import, model.onnx()->inputs(), arguments);
   return side;
 }
 
-PlanningOptions without_precision(PlanningOptions planning) {
-  auto &all = planning.pass_options;
-  const auto is_precision = [](const std::string &one) {
-    return one.rfind("mixed.dtype=", 0) == 0;
-  };
-  all.erase(std::remove_if(all.begin(), all.end(), is_precision), all.end());
-  return planning;
+ModelOptions without_precision(ModelOptions options) {
+  std::erase_if(options.planning.pass_options,
+                [](const std::string &one) { return one.starts_with("mixed.dtype="); });
+  return options;
 }
 
 /// The other side, with results of the same names in the same order.
 Side run_reference(const CompareOptions &options, const Side &ours, bool every_value) {
   if (options.against == "f32")
-    return run_ours(options, without_precision(options.planning), every_value);
+    return run_ours(without_precision(options.model), every_value);
   OnnxRuntimeRequest request = ours.request;
   if (every_value)
     for (const OnnxModel::Output &output : ours.outputs)
@@ -117,7 +101,7 @@ std::string dims_text(const Array &array) {
 }
 
 bool compare_results(const CompareOptions &options) {
-  const Side ours = run_ours(options, options.planning, false);
+  const Side ours = run_ours(options.model, false);
   const Side reference = run_reference(options, ours, false);
   std::printf("errors against %s, bound %g of the largest value:\n", reference.name.c_str(),
               options.bound);
@@ -134,7 +118,7 @@ bool compare_results(const CompareOptions &options) {
 }
 
 void name_first_node(const CompareOptions &options) {
-  const Side ours = run_ours(options, options.planning, true);
+  const Side ours = run_ours(options.model, true);
   const Side reference = run_reference(options, ours, true);
   const OnnxModel::Output *first = nullptr;
   Error found, before;
@@ -158,9 +142,9 @@ void name_first_node(const CompareOptions &options) {
 }
 
 void compare(CompareOptions options) {
-  if (!is_onnx(options.model))
+  if (!is_onnx(options.model.module))
     throw UserError("compare takes ONNX files");
-  if (!options.import.preprocess.empty())
+  if (!options.model.import.preprocess.empty())
     throw UserError("compare gives both sides the file's own inputs; leave --preprocess away");
   if (options.against.empty())
     options.against = has_onnxruntime() ? "onnxruntime" : "f32";
@@ -168,7 +152,7 @@ void compare(CompareOptions options) {
     throw UserError("the python3 of PATH cannot import onnxruntime: python3 -m pip install "
                     "onnxruntime");
   if (options.against == "f32" &&
-      without_precision(options.planning).pass_options == options.planning.pass_options)
+      without_precision(options.model).planning.pass_options == options.model.planning.pass_options)
     throw UserError("f32 is compared with itself: give --precision, or install ONNX Runtime "
                     "(python3 -m pip install onnxruntime)");
   if (compare_results(options))
@@ -183,12 +167,10 @@ void add_compare(CLI::App &app) {
   auto options = std::make_shared<CompareOptions>();
   CLI::App *command = app.add_subcommand(
       "compare", "Compares an ONNX model's results with ONNX Runtime's, or those of f32");
-  command->add_option("MODEL", options->model, "The .onnx file")->required();
-  repeatable(command->add_option(
-      "--input", options->inputs,
-      "NAME=FILE.npy, NAME=random (the default), or NAME=NUMBER for host scalars"));
-  repeatable(command->add_option("--set", options->settings,
-                                 "SYMBOL=N: a symbol's value, for random inputs"));
+  command->add_option("MODEL", options->model.module, "The .onnx file")->required();
+  add_input_option(*command, options->model);
+  add_symbol_option(*command, options->model.keys.front(),
+                    "SYMBOL=N: a symbol's value, for random inputs");
   command
       ->add_option("--against", options->against,
                    "onnxruntime, of the python3 of PATH (the default where it is there), or f32: "
@@ -198,9 +180,9 @@ void add_compare(CLI::App &app) {
       ->add_option("--bound", options->bound,
                    "The largest error by the largest value, or 1; default 0.001")
       ->check(refuse_negative);
-  add_planning_options(*command, options->planning);
-  add_import_options(*command, options->import);
-  command->add_option("--driver", options->driver, "system, emulated, or a driver library's path");
+  add_planning_options(*command, options->model.planning);
+  add_import_options(*command, options->model.import);
+  add_driver_option(*command, options->model.runtime);
   command->callback([options] { compare(*options); });
 }
 

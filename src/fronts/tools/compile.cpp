@@ -1,9 +1,6 @@
 // cugrt compile: a pack from a module, for machines without a compiler.
-#include "language_model.h"
-#include "onnx.h"
-#include "tool.h"
+#include "model.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -18,7 +15,7 @@ struct CompileOptions {
   PlanningOptions planning;
   ImportOptions import;
   LanguageOptions language;
-  std::vector<std::string> architectures; // as given: with commas
+  std::vector<std::string> architectures;
   unsigned threads = 0;
   bool weights_inside = false, names = false;
 };
@@ -58,13 +55,11 @@ void show_summary(const std::string &path) {
 std::vector<std::string> split_architectures(const std::vector<std::string> &given) {
   std::vector<std::string> architectures;
   for (const std::string &list : given)
-    for (size_t begin = 0; begin <= list.size();) {
-      size_t end = std::min(list.find(',', begin), list.size());
-      if (end == begin)
+    for (std::string &one : split_at_commas(list)) {
+      if (one.empty())
         throw UserError("--arch '" + list + "' has an empty architecture; give them as in " +
                         "--arch sm_87,compute_75");
-      architectures.push_back(list.substr(begin, end - begin));
-      begin = end + 1;
+      architectures.push_back(std::move(one));
     }
   return architectures;
 }
@@ -72,15 +67,11 @@ std::vector<std::string> split_architectures(const std::vector<std::string> &giv
 void compile(const CompileOptions &options) {
   if (options.output == "-")
     throw UserError("-o - names no file: a pack is written to a file, not to standard output");
-  std::vector<std::string> inputs;
-  auto memory = cugrt::detail::sized<cugrt_llm_memory>();
-  const LoadedModule loaded =
-      is_gguf(options.module)
-          ? LoadedModule{plan_language_model(options.module, options.language, memory), {}, {}}
-          : load_with_weights(options.module, "", options.import, inputs);
-  cugrt::Runtime runtime(runtime_options("none")); // what it is compiled for need not be here
-  const std::vector<std::string> names = split_architectures(options.architectures);
-  std::vector<const char *> architectures = cugrt::detail::pointers(names);
+  const LoadedModule loaded = load_any(options.module, options.import, &options.language);
+  cugrt::RuntimeOptions none; // what it is compiled for need not be here
+  none.driver = CUGRT_DRIVER_NONE;
+  cugrt::Runtime runtime(with_log(none));
+  const std::vector<const char *> architectures = cugrt::detail::pointers(options.architectures);
   auto pack = cugrt::detail::sized<cugrt_pack_options>();
   options.planning.apply(pack);
   pack.architectures = architectures.data();
@@ -106,10 +97,13 @@ void add_compile(CLI::App &app) {
   command->add_option("MODULE", options->module, "The module's file; - is standard input")
       ->required();
   command->add_option("-o,--output", options->output, "The pack's file")->required();
-  repeatable(command
-                 ->add_option("--arch", options->architectures,
-                              "sm_87,compute_75: machine code for sm_..., PTX for compute_...")
-                 ->required());
+  repeatable(command->add_option_function<std::vector<std::string>>(
+                 "--arch",
+                 [options](const std::vector<std::string> &given) {
+                   options->architectures = split_architectures(given);
+                 },
+                 "sm_87,compute_75: machine code for sm_..., PTX for compute_..."))
+      ->required();
   auto *weights =
       command->add_option("--weights", options->weights,
                           "A .safetensors file, which is to stand beside the pack where it is run");

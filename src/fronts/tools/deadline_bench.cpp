@@ -2,7 +2,7 @@
 //
 // Both models are in one group. The one with the deadline has a priority, and runs again as soon as
 // its last run has ended; the other one has none, and runs all the time from a thread of its own.
-#include "model.h"
+#include "arguments.h"
 
 #include "fronts/tools/trace/device_times.h"
 
@@ -24,20 +24,18 @@ struct Beside {
   uint64_t missed = 0;
 };
 
-/// The first of the settings' values; what is not set has its least one.
-Symbols symbols_of(const Model &model, const std::vector<std::string> &settings) {
-  Symbols symbols = symbol_combinations(settings).front();
+/// With `symbols`; what is not set has its least value.
+std::vector<Argument> arguments_of(const Model &model, Symbols symbols) {
   for (const auto &missing : model.least_of_missing(symbols))
     symbols.push_back(missing);
-  return symbols;
+  return make_arguments(model, symbols);
 }
 
 /// A model's session in the group, with arguments to run it with.
 struct Runs {
-  Runs(Model &model, cugrt_session_options options, const std::vector<std::string> &settings)
-      : function(model.function()), session(model.open(options)) {
-    arguments = model.arguments(symbols_of(model, settings));
-    values = values_of(arguments);
+  Runs(Model &model, cugrt_session_options options, const Symbols &symbols)
+      : function(model.function()), session(model.open(options)),
+        arguments(arguments_of(model, symbols)), values(values_of(arguments)) {
     results.assign(function.result_count(), {});
   }
   void queue() { session.run_into(function, values, results); }
@@ -86,12 +84,13 @@ Beside measure(Model &model, const ModelOptions &given, const DeadlineOptions &o
   session_options.priority = 1;
   session_options.deadline_us = options.deadline_us;
   {
-    Runs first(model, session_options, given.settings); // weights and memory are there from now on
+    // Weights and memory are there from now on.
+    Runs first(model, session_options, given.keys.front());
     first.queue();
     first.session.synchronize();
   }
   session_options.wait = CUGRT_WAIT_SPIN;
-  Runs runs(model, session_options, given.settings);
+  Runs runs(model, session_options, given.keys.front());
   std::optional<LoadThread> thread;
   if (load)
     thread.emplace(*load);
@@ -107,8 +106,8 @@ Beside measure(Model &model, const ModelOptions &given, const DeadlineOptions &o
 }
 
 /// Of a run of its own, behind one that is not counted.
-std::optional<TimedNode> longest_node(Model &model, const std::vector<std::string> &settings) {
-  const std::vector<Argument> arguments = model.arguments(symbols_of(model, settings));
+std::optional<TimedNode> longest_node(Model &model, const Symbols &symbols) {
+  const std::vector<Argument> arguments = arguments_of(model, symbols);
   const std::vector<cugrt::Value> values = values_of(arguments);
   auto options = cugrt::detail::sized<cugrt_session_options>();
   options.record_capacity = 1 << 16;
@@ -139,10 +138,9 @@ void add_deadline_options(CLI::App &command, DeadlineOptions &options) {
       .add_option("--load", options.load,
                   "With --deadline: another model's file, which runs beside at low priority")
       ->needs(deadline);
-  repeatable(command
-                 .add_option("--load-set", options.load_settings,
-                             "SYMBOL=N of the load; default: the least that symbols may be")
-                 ->needs("--load"));
+  add_combinations_option(command, "--load-set", kMostKeys, options.load_keys,
+                          "SYMBOL=N of the load; default: the least that symbols may be")
+      ->needs("--load");
   command
       .add_option("--ahead", options.ahead,
                   "Graphs of the load that may be on their way to the device at a time; default 1")
@@ -151,23 +149,22 @@ void add_deadline_options(CLI::App &command, DeadlineOptions &options) {
 }
 
 void bench_deadline(const ModelOptions &given, const DeadlineOptions &options) {
-  Model model(given, nullptr);
+  Model model(given);
   std::optional<Model> other;
   std::optional<TimedNode> longest;
   if (!options.load.empty()) {
     ModelOptions load;
     load.module = options.load;
-    load.driver = given.driver;
-    load.settings = options.load_settings;
+    load.keys = options.load_keys;
     other.emplace(load, nullptr, model.shared_runtime());
-    longest = longest_node(*other, options.load_settings);
+    longest = longest_node(*other, load.keys.front());
   }
   cugrt::Group group(model.runtime(), 0, options.ahead);
   std::vector<Beside> rows = {measure(model, given, options, group, nullptr)};
   if (other) {
     auto session_options = cugrt::detail::sized<cugrt_session_options>();
     session_options.group = group.get();
-    Runs load(*other, session_options, options.load_settings);
+    Runs load(*other, session_options, options.load_keys.front());
     load.queue();
     load.session.synchronize();
     rows.push_back(measure(model, given, options, group, &load));

@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct DoctorOptions {
-  std::string driver;
+  cugrt::RuntimeOptions runtime;
   std::vector<std::string> packs;
   bool json = false;
 };
@@ -97,7 +97,7 @@ bool report(const cugrt::RuntimeOptions &options, const std::vector<std::string>
 // Where nobody chose a driver the tool falls back to the emulated one (open_runtime): that is told
 // too, and counts. JSON is one report, of the driver in the environment.
 void doctor(const DoctorOptions &options) {
-  cugrt::RuntimeOptions runtime = runtime_options(options.driver);
+  cugrt::RuntimeOptions runtime = with_log(options.runtime);
   bool usable = report(runtime, options.packs, options.json);
   if (!usable && !options.json && !driver_is_chosen(runtime)) {
     std::cout << "\nwithout that driver this tool runs modules on the emulated one:\n";
@@ -118,7 +118,7 @@ void add_doctor(CLI::App &app) {
   command->add_option(
       "PACK", options->packs,
       "Packs: whether they run here, and by what code; one that does not is an error");
-  command->add_option("--driver", options->driver, "system, emulated, or a driver library's path");
+  add_driver_option(*command, options->runtime);
   command->add_flag("--json", options->json, "The report as JSON");
   command->callback([options] { doctor(*options); });
 }

@@ -1,5 +1,5 @@
 // cugrt link: several models as one module.
-#include "onnx.h"
+#include "model.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,5 +1,5 @@
 // cugrt opt: passes over a module, text in, text out.
-#include "tool.h"
+#include "model.h"
 
 #include <iostream>
 #include <memory>

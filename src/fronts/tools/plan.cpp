@@ -1,8 +1,6 @@
 // cugrt plan: regions, storage and memory of a module or a pack, without running anything.
-#include "language_model.h"
-#include "onnx.h"
+#include "model.h"
 #include "plan_group.h"
-#include "tool.h"
 
 #include <filesystem>
 #include <iostream>
@@ -20,7 +18,7 @@ struct PlanOptions {
   PlanningOptions planning;
   ImportOptions import;
   LanguageOptions language;
-  std::vector<std::string> settings;
+  Symbols symbols;
   bool json = false, dot = false, svg = false;
 };
 
@@ -61,20 +59,13 @@ GroupMember member_of(const std::string &path, const PlanOptions &options,
     }
     return group_member(name, pack.report(CUGRT_REPORT_JSON, {}));
   }
-  std::vector<std::string> inputs;
-  auto memory = cugrt::detail::sized<cugrt_llm_memory>();
-  const cugrt::Module module = [&] {
-    if (is_gguf(path))
-      return plan_language_model(path, options.language, memory);
-    LoadedModule loaded = load_with_weights(path, "", options.import, inputs);
-    weights = std::move(loaded.weights);
-    return std::move(loaded.module);
-  }();
+  LoadedModule loaded = load_any(path, options.import, &options.language);
+  weights = std::move(loaded.weights);
   auto plan_options = cugrt::detail::sized<cugrt_plan_options>();
   options.planning.apply(plan_options);
   plan_options.format = CUGRT_REPORT_JSON;
-  GroupMember member = group_member(name, module.plan_report(plan_options));
-  if (memory.context > 0) {
+  GroupMember member = group_member(name, loaded.module.plan_report(plan_options));
+  if (const cugrt_llm_memory &memory = loaded.memory; memory.context > 0) {
     member.weights = memory.weight_bytes + memory.table_bytes;
     member.caches = memory.cache_bytes;
   }
@@ -116,30 +107,21 @@ void plan(const PlanOptions &options) {
                                                        : CUGRT_REPORT_TEXT;
   if (is_pack(options.module)) {
     options.planning.require_none();
-    return write(options,
-                 cugrt::Pack::load(options.module).report(format, parse_symbols(options.settings)));
+    return write(options, cugrt::Pack::load(options.module).report(format, options.symbols));
   }
-  std::vector<std::string> inputs;
-  auto memory = cugrt::detail::sized<cugrt_llm_memory>();
-  const cugrt::Module module =
-      is_gguf(options.module)
-          ? plan_language_model(options.module, options.language, memory)
-          : load_with_weights(options.module, "", options.import, inputs).module;
-  Symbols symbols = parse_symbols(options.settings);
-  std::vector<cugrt_symbol_value> values;
-  for (const auto &[name, value] : symbols)
-    values.push_back({name.c_str(), value});
+  const LoadedModule loaded = load_any(options.module, options.import, &options.language);
+  const std::vector<cugrt_symbol_value> values = symbol_values(options.symbols);
   auto plan_options = cugrt::detail::sized<cugrt_plan_options>();
   options.planning.apply(plan_options);
   plan_options.format = format;
   plan_options.symbols = values.data();
   plan_options.symbol_count = values.size();
   // The plan has what is the module's own; weights and caches are its callers'.
-  const std::string report = module.plan_report(plan_options);
-  if (memory.context > 0 && format == CUGRT_REPORT_TEXT)
-    std::cout << memory_text(memory, options.language.places) << report;
-  else if (memory.context > 0 && format == CUGRT_REPORT_JSON)
-    std::cout << with_memory(report, memory) << "\n";
+  const std::string report = loaded.module.plan_report(plan_options);
+  if (loaded.memory.context > 0 && format == CUGRT_REPORT_TEXT)
+    std::cout << memory_text(loaded.memory, options.language.session.places) << report;
+  else if (loaded.memory.context > 0 && format == CUGRT_REPORT_JSON)
+    std::cout << with_memory(report, loaded.memory) << "\n";
   else
     write(options, report);
 }
@@ -166,8 +148,7 @@ void add_plan(CLI::App &app) {
   add_planning_options(*command, options->planning);
   add_import_options(*command, options->import);
   add_language_options(*command, options->language);
-  repeatable(
-      command->add_option("--set", options->settings, "SYMBOL=N: show memory at this value"));
+  add_symbol_option(*command, options->symbols, "SYMBOL=N: show memory at this value");
   auto *json = command->add_flag("--json", options->json, "The plan and the report as JSON");
   auto *dot =
       command->add_flag("--dot", options->dot, "The regions' graphs for Graphviz")->excludes(json);

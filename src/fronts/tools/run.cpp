@@ -2,9 +2,7 @@
 //
 // arguments.h says where arguments come from.
 #include "arguments.h"
-#include "model.h"
 #include "npy.h"
-#include "onnx.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,17 +11,15 @@
 #include <iostream>
 #include <limits>
 #include <memory>
-#include <utility>
 
 namespace tool {
 
 namespace {
 
 struct RunOptions {
-  std::string module, function, weights, output, driver;
-  PlanningOptions planning;
-  ImportOptions import;
-  std::vector<std::string> inputs, settings, prepared;
+  ModelOptions model;
+  std::string output;
+  std::vector<Symbols> prepared;
   unsigned repeat = 1;
   bool eager = false, strict = false, stats = false;
 };
@@ -98,13 +94,10 @@ const char *refusal_text(int32_t reason) {
 }
 
 void prepare(cugrt::Session &session, const cugrt::Function &function, const Symbols &symbols) {
-  std::vector<cugrt_symbol_value> values;
   std::string text;
-  for (const auto &[name, value] : symbols) {
-    values.push_back({name.c_str(), value});
+  for (const auto &[name, value] : symbols)
     text += (text.empty() ? "" : ", ") + name + " = " + std::to_string(value);
-  }
-  cugrt_prepare_report report = session.prepare(function, values);
+  cugrt_prepare_report report = session.prepare(function, symbol_values(symbols));
   std::fprintf(stderr, "prepared %s: of %llu regions %llu built, %llu present, %llu refused\n",
                text.c_str(), (unsigned long long)report.regions, (unsigned long long)report.built,
                (unsigned long long)report.present, (unsigned long long)report.refused);
@@ -134,73 +127,26 @@ void print_counters(const cugrt::Session &session) {
                  (unsigned long long)c.weight_bytes, (unsigned long long)c.weight_bytes_in_place);
 }
 
-// What was compiled; a run that finds all in the cache is silent. `user` counts what was cached
-// before.
-void show_compiled(void *user, size_t done, size_t total, const char *kernel, double milliseconds,
-                   size_t cached) {
-  if (cached != std::exchange(*static_cast<size_t *>(user), cached))
-    return;
-  std::fprintf(stderr, "[%zu/%zu] %s %.0f ms, %zu cached\n", done, total, kernel, milliseconds,
-               cached);
-}
-
-struct Opened {
-  cugrt::Weights weights;
-  cugrt::Runtime runtime;
-  cugrt::Executable executable;
-};
-
-Opened open_module(const RunOptions &options, std::vector<std::string> &inputs) {
-  LoadedModule loaded = load_with_weights(options.module, options.weights, options.import, inputs);
-  cugrt::Weights weights = loaded.weights ? std::move(*loaded.weights) : cugrt::Weights();
-  cugrt::Runtime runtime = open_runtime(options.driver);
-  auto compile = cugrt::detail::sized<cugrt_compile_options>();
-  options.planning.apply(compile);
-  size_t cached = 0;
-  compile.progress = show_compiled;
-  compile.progress_user = &cached;
-  cugrt::Executable executable(runtime, loaded.module, &compile);
-  return {std::move(weights), std::move(runtime), std::move(executable)};
-}
-
-// --weights come before those that the pack has or names.
-Opened open_pack(const RunOptions &options) {
-  options.planning.require_none();
-  options.import.require_none();
-  cugrt::Pack pack = cugrt::Pack::load(options.module);
-  cugrt::Weights weights =
-      options.weights.empty() ? pack.weights() : cugrt::Weights::load(options.weights);
-  cugrt::Runtime runtime = open_runtime(options.driver);
-  cugrt::Executable executable(runtime, pack);
-  return {std::move(weights), std::move(runtime), std::move(executable)};
-}
-
 void run(const RunOptions &options) {
   std::error_code error;
   if (!options.output.empty())
     std::filesystem::create_directories(options.output, error);
   if (error)
     throw UserError("cannot make the folder '" + options.output + "': " + error.message());
-  std::vector<std::string> inputs = options.inputs;
-  Opened opened = is_pack(options.module) ? open_pack(options) : open_module(options, inputs);
-  cugrt::Runtime &runtime = opened.runtime;
-  cugrt::Executable &executable = opened.executable;
-  cugrt::Function function = choose_function(executable, options.function);
-  std::vector<Argument> arguments =
-      make_arguments(runtime, function, inputs, parse_symbols(options.settings));
-  std::vector<cugrt::Value> values;
-  for (Argument &argument : arguments) {
-    values.push_back(argument.value);
+  Model model(options.model);
+  cugrt::Runtime &runtime = model.runtime();
+  const cugrt::Function function = model.function();
+  std::vector<Argument> arguments = make_arguments(model, options.model.keys.front());
+  const std::vector<cugrt::Value> values = values_of(arguments);
+  for (Argument &argument : arguments)
     argument.host.reset(); // is in the buffer
-  }
 
   auto settings = cugrt::detail::sized<cugrt_session_options>();
   settings.eager = options.eager;
   settings.strict = options.strict;
-  cugrt::Session session(executable, runtime, opened.weights, settings);
-  if (!options.prepared.empty())
-    for (const Symbols &symbols : symbol_combinations(options.prepared, "--prepare", kMostPrepared))
-      prepare(session, function, symbols);
+  cugrt::Session session = model.open(settings);
+  for (const Symbols &symbols : options.prepared)
+    prepare(session, function, symbols);
   std::vector<cugrt::Value> results;
   const LoadCount loads(runtime, options.stats);
   for (unsigned i = 0; i < options.repeat; ++i)
@@ -219,31 +165,17 @@ void run(const RunOptions &options) {
 void add_run(CLI::App &app) {
   auto options = std::make_shared<RunOptions>();
   auto *command = app.add_subcommand("run", "Runs one function of a module or a pack");
-  command
-      ->add_option("MODULE", options->module,
-                   "The file of a module or a pack; - is a module on standard input")
-      ->required();
-  command->add_option("--function", options->function,
-                      "The function; default: main, or the only one");
-  command->add_option("--weights", options->weights,
-                      "A .safetensors file; tensors match parameters by name");
-  repeatable(command->add_option("--input", options->inputs,
-                                 "NAME=FILE.npy, NAME=random, or NAME=NUMBER for host scalars"));
-  repeatable(
-      command->add_option("--set", options->settings,
-                          "SYMBOL=N: a symbol's value, for random input and output buffers"));
+  options->model.is_measured = false;
+  add_model_options(*command, options->model);
   command->add_option("--output", options->output,
                       "A folder for results as .npy; none: a summary on stdout");
-  add_planning_options(*command, options->planning);
-  add_import_options(*command, options->import);
-  command->add_option("--driver", options->driver, "system, emulated, or a driver library's path");
   command->add_option("--repeat", options->repeat, "Runs this many times")
       ->check(CLI::Range(1, 1000000));
   command->add_flag("--eager", options->eager, "Launches step by step, without graphs");
   command->add_flag("--strict", options->strict,
                     "What is not launched as part of a graph is an error");
-  repeatable(command->add_option("--prepare", options->prepared,
-                                 "SYMBOL=N,N...: makes graphs for these values before the run"));
+  add_combinations_option(*command, "--prepare", kMostPrepared, options->prepared,
+                          "SYMBOL=N,N...: makes graphs for these values before the run");
   command->add_flag("--stats", options->stats, "Prints counters to stderr");
   command->callback([options] { run(*options); });
 }

@@ -227,6 +227,9 @@ def _(tool):
     write(tool, "counted.cugrt", COUNTED)
     done = tool.run("run", "counted.cugrt", "--input", "x=random", "--set", "n=2", "--prepare", "n=1,,2", status=1)
     assert "--prepare takes" in done.stderr and "'n=1,,2'" in done.stderr, done.stderr
+    done = tool.run("bench", "model.cugrt", "--deadline", "1000", "--load", "model.cugrt", "--load-set", "n=x", status=1)
+    equal(done.stderr,
+          "cugrt: error: --load-set takes SYMBOL=N or SYMBOL=N,N,..., as in --load-set n=1,8, not 'n=x'\n")
 
 
 @test("trace has the steps of opening, every run, and each launch within its run")

@@ -11,9 +11,11 @@ namespace tool {
 namespace {
 
 struct ChatOptions {
-  std::string model, system, driver, cache, dtype = "f32", draft = "none", lora;
+  std::string model, system;
+  cugrt::RuntimeOptions runtime;
+  LanguageOptions language;
   uint64_t max_tokens = 0, seed = 0;
-  int64_t context = 0, top_k = 40;
+  int64_t top_k = 40;
   double temperature = 0.8, top_p = 0.95;
 };
 
@@ -28,12 +30,8 @@ class Conversation {
 public:
   Conversation(const ChatOptions &options, LlmModel model, cugrt::Runtime &runtime)
       : options_(options), model_(std::move(model)) {
-    auto opening = cugrt::detail::sized<cugrt_llm_session_options>();
-    opening.dtype = parse_dtype(options.dtype);
-    opening.cache = parse_cache(options.cache);
-    opening.draft = parse_draft(options.draft);
-    opening.context = options.context;
-    const LlmAdapter adapter = open_adapter(model_, options.lora, opening);
+    cugrt_llm_session_options opening = options.language.session;
+    const LlmAdapter adapter = open_adapter(model_, options.language.lora, opening);
     session_ = open_session(model_, runtime, opening, adapter);
     if (!options.system.empty())
       said_.push_back({"system", options.system});
@@ -123,7 +121,7 @@ private:
 
 void run_chat(const ChatOptions &options) {
   LlmModel model = open_model(options.model);
-  cugrt::Runtime runtime = open_runtime(options.driver);
+  cugrt::Runtime runtime = open_runtime(options.runtime);
   if (runtime.info().emulated)
     std::cerr << "EMULATED answers:\n";
   Conversation conversation(options, std::move(model), runtime);
@@ -151,15 +149,10 @@ void add_chat(CLI::App &app) {
                    "How many tokens an answer has at most; 0: until the model ends")
       ->check(refuse_negative);
   add_sampling_options(*command, *options);
-  add_cache_option(*command, options->cache);
-  add_draft_option(*command, options->draft);
-  add_lora_option(*command, options->lora);
-  command
-      ->add_option("--context", options->context,
-                   "Positions that the caches hold; default: what the model was trained for, or "
-                   "what memory leaves")
-      ->check(refuse_negative);
-  command->add_option("--driver", options->driver, "system, emulated, or a library's path");
+  add_session_options(*command, options->language, "Of what is computed",
+                      "Positions that the caches hold; default: what the model was trained for, or "
+                      "what memory leaves");
+  add_driver_option(*command, options->runtime);
   command->callback([options] { run_chat(*options); });
 }
 

@@ -14,10 +14,12 @@ namespace tool {
 namespace {
 
 struct GenerateOptions {
-  std::string model, prompt, file, driver, pack, cache, dtype = "f32", draft = "none", lora;
+  std::string model, prompt, file, pack;
+  cugrt::RuntimeOptions runtime;
+  LanguageOptions language;
   std::vector<std::string> stops;
   uint64_t max_tokens = 128, seed = 0;
-  int64_t context = 0, top_k = 0;
+  int64_t top_k = 0;
   double temperature = 0, top_p = 0, min_p = 0, repetition_penalty = 1, frequency_penalty = 0;
   double lora_scale = 1;
   bool json = false, chat = false, stats = false;
@@ -160,15 +162,12 @@ void run_generate(const GenerateOptions &options) {
   const std::vector<int32_t> prompt = prompt_of(options, model, end);
   if (prompt.empty())
     throw UserError("the prompt is empty: there is nothing to go on from");
-  cugrt::Runtime runtime = open_runtime(options.driver);
-  auto opening = cugrt::detail::sized<cugrt_llm_session_options>();
-  opening.dtype = parse_dtype(options.dtype);
-  opening.cache = parse_cache(options.cache);
-  opening.draft = parse_draft(options.draft);
-  opening.context =
-      options.context ? options.context : context_for(model, prompt.size(), options.max_tokens);
+  cugrt::Runtime runtime = open_runtime(options.runtime);
+  cugrt_llm_session_options opening = options.language.session;
+  if (!opening.context)
+    opening.context = context_for(model, prompt.size(), options.max_tokens);
   opening.pack = options.pack.empty() ? nullptr : options.pack.c_str();
-  const LlmAdapter adapter = open_adapter(model, options.lora, opening);
+  const LlmAdapter adapter = open_adapter(model, options.language.lora, opening);
   const LlmSession session = open_session(model, runtime, opening, adapter, options.lora_scale);
 
   const cugrt_runtime_info device = runtime.info();
@@ -235,19 +234,14 @@ void add_generate(CLI::App &app) {
       ->check(CLI::PositiveNumber);
   command->add_option("--frequency-penalty", options->frequency_penalty,
                       "Taken from a token's logit as often as it was given; 0: none");
-  add_cache_option(*command, options->cache);
-  add_draft_option(*command, options->draft);
-  add_lora_option(*command, options->lora);
+  add_session_options(*command, options->language, "Of what is computed",
+                      "Positions that the caches hold; default: what prompt and answer need");
   command->add_option("--lora-scale", options->lora_scale,
                       "What the adapter's products are multiplied by; 0: it adds nothing");
-  command
-      ->add_option("--context", options->context,
-                   "Positions that the caches hold; default: what prompt and answer need")
-      ->check(refuse_negative);
   command->add_option("--pack", options->pack,
                       "What 'cugrt compile' made of MODEL: no compiler is needed, and dtypes, "
                       "context and draft are the pack's");
-  command->add_option("--driver", options->driver, "system, emulated, or a library's path");
+  add_driver_option(*command, options->runtime);
   command->add_flag("--chat", options->chat,
                     "The prompt is what a user says: the model's chat template goes around it");
   command->add_flag("--stats", options->stats, "Speed, nodes, instances and memory, on stderr");

@@ -1,5 +1,6 @@
 // GGUF files where other commands take modules: `cugrt bench MODEL.gguf`, `cugrt plan MODEL.gguf`.
 #include "language_model.h"
+#include "npy.h"
 #include "shares.h"
 
 #include "base/first_bytes.h"
@@ -26,21 +27,10 @@ double rate(const Row &row) {
   return row.seconds > 0 ? static_cast<double>(row.tokens) / row.seconds : 0;
 }
 
-cugrt_llm_session_options session_options(const LanguageOptions &options) {
-  auto opening = cugrt::detail::sized<cugrt_llm_session_options>();
-  opening.dtype = parse_dtype(options.dtype);
-  opening.cache = parse_cache(options.cache);
-  opening.context = options.context;
-  opening.places = options.places;
-  opening.loop = parse_loop(options.loop);
-  opening.draft = parse_draft(options.draft);
-  return opening;
-}
-
 /// That holds what a bench gives, if none is asked for.
 int64_t context_for(const LanguageOptions &options) {
-  return options.context ? options.context
-                         : static_cast<int64_t>(options.prompt + 2 * options.generate + 2);
+  return options.session.context ? options.session.context
+                                 : static_cast<int64_t>(options.prompt + 2 * options.generate + 2);
 }
 
 std::vector<int32_t> random_prompt(const LlmModel &model, uint64_t tokens) {
@@ -83,31 +73,22 @@ bool is_gguf(const std::string &path) {
 }
 
 void add_language_options(CLI::App &command, LanguageOptions &options) {
-  command.add_option("--dtype", options.dtype, "Of a GGUF file: what is computed in")
-      ->check(CLI::IsMember({"f32", "f16", "bf16"}));
-  add_cache_option(command, options.cache);
-  command
-      .add_option("--context", options.context,
-                  "Of a GGUF file: positions that the caches hold; default: as it was trained")
-      ->check(refuse_negative);
-  command.add_option("--places", options.places, "Of a GGUF file: sequences at once")
+  add_session_options(command, options, "Of a GGUF file: what is computed in",
+                      "Of a GGUF file: positions that the caches hold; default: as it was trained");
+  command.add_option("--places", options.session.places, "Of a GGUF file: sequences at once")
       ->check(CLI::Range(1, 1024));
-  command
-      .add_option("--loop", options.loop,
-                  "Of a GGUF file: who goes from one token to the next; the device from driver "
-                  "12.3 on")
-      ->check(CLI::IsMember({"host", "device"}));
-  add_draft_option(command, options.draft);
-  add_lora_option(command, options.lora);
+  add_choice(command, "--loop", options.session.loop,
+             {{"host", CUGRT_LLM_LOOP_HOST}, {"device", CUGRT_LLM_LOOP_DEVICE}},
+             "Of a GGUF file: who goes from one token to the next; the device from driver 12.3 on");
 }
 
-void bench_language_model(const std::string &path, const std::string &driver,
+void bench_language_model(const std::string &path, const cugrt::RuntimeOptions &device,
                           const LanguageOptions &options, bool json) {
   const LlmModel model = open_model(path);
   auto about = cugrt::detail::sized<cugrt_llm_model_info>();
   cugrt::check(llm().model_get_info(model.get(), &about));
-  cugrt::Runtime runtime = open_runtime(driver);
-  cugrt_llm_session_options opening = session_options(options);
+  cugrt::Runtime runtime = open_runtime(device);
+  cugrt_llm_session_options opening = options.session;
   opening.context = context_for(options);
   const LlmAdapter adapter = open_adapter(model, options.lora, opening);
   const LlmSession session = open_session(model, runtime, opening, adapter);
@@ -140,8 +121,8 @@ void bench_language_model(const std::string &path, const std::string &driver,
 
   auto info = cugrt::detail::sized<cugrt_llm_session_info>();
   cugrt::check(llm().session_get_info(session.get(), &info));
-  const cugrt_runtime_info device = runtime.info();
-  const std::string name = device.emulated ? "EMULATED" : device.device_name;
+  const cugrt_runtime_info runs_on = runtime.info();
+  const std::string name = runs_on.emulated ? "EMULATED" : runs_on.device_name;
   if (json) {
     nlohmann::ordered_json rows = nlohmann::ordered_json::array();
     for (const Row &row : {prefill, decode})
@@ -150,10 +131,10 @@ void bench_language_model(const std::string &path, const std::string &driver,
                       {"tokens", row.tokens},
                       {"seconds", row.seconds},
                       {"tokens_per_s", rate(row)},
-                      {"dtype", options.dtype},
-                      {"cache", options.cache.empty() ? options.dtype : options.cache},
+                      {"dtype", dtype_name(opening.dtype)},
+                      {"cache", dtype_name(opening.cache ? opening.cache : opening.dtype)},
                       {"loop", info.loop == CUGRT_LLM_LOOP_DEVICE ? "device" : "host"},
-                      {"draft", options.draft},
+                      {"draft", opening.draft == CUGRT_LLM_DRAFT_NGRAM ? "ngram" : "none"},
                       {"decode_nodes", info.decode_nodes},
                       {"weight_bytes", info.weight_bytes},
                       {"cache_bytes", info.cache_bytes},
@@ -163,21 +144,21 @@ void bench_language_model(const std::string &path, const std::string &driver,
     return;
   }
   std::printf("%s on %s, %s\n%-8s %8s %10s %14s\n", about.architecture, name.c_str(),
-              options.dtype.c_str(), "case", "tokens", "seconds", "tokens a second");
+              dtype_name(opening.dtype), "case", "tokens", "seconds", "tokens a second");
   for (const Row &row : {prefill, decode})
     std::printf("%-8s %8llu %10.2f %14.2f\n", row.name, static_cast<unsigned long long>(row.tokens),
                 row.seconds, rate(row));
 }
 
-void bench_language_shares(const std::string &path, const std::string &driver,
+void bench_language_shares(const std::string &path, const cugrt::RuntimeOptions &device,
                            const LanguageOptions &options, const ShareOptions &shown) {
   auto memory = cugrt::detail::sized<cugrt_llm_memory>();
   LanguageOptions planned = options;
-  planned.context = context_for(options);
+  planned.session.context = context_for(options);
   const cugrt::Module module = plan_language_model(path, planned, memory);
   const LlmModel model = open_model(path);
-  cugrt::Runtime runtime = open_runtime(driver);
-  cugrt_llm_session_options opening = session_options(planned);
+  cugrt::Runtime runtime = open_runtime(device);
+  cugrt_llm_session_options opening = planned.session;
   const LlmAdapter adapter = open_adapter(model, options.lora, opening);
   std::string reason;
   NodeReader reader(names_of_language_model(module, path),
@@ -226,7 +207,7 @@ void bench_language_shares(const std::string &path, const std::string &driver,
 cugrt::Module plan_language_model(const std::string &path, const LanguageOptions &options,
                                   cugrt_llm_memory &memory) {
   const LlmModel model = open_model(path);
-  cugrt_llm_session_options opening = session_options(options);
+  cugrt_llm_session_options opening = options.session;
   const LlmAdapter adapter = open_adapter(model, options.lora, opening);
   cugrt_module *module = nullptr;
   memory = cugrt::detail::sized<cugrt_llm_memory>();

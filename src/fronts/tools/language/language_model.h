@@ -15,20 +15,22 @@ using LlmAdapter = cugrt::detail::LlmHandle<cugrt_llm_adapter, &cugrt_llm_api::a
 /// Whether the file begins as GGUF files do.
 bool is_gguf(const std::string &path);
 
-/// Options of commands that take a GGUF file where others take a module.
+/// What a session of a language model is opened with.
 struct LanguageOptions {
-  std::string dtype = "f32", cache, loop = "host", draft = "none", lora;
-  int64_t context = 0, places = 1;
-  uint64_t prompt = 512, generate = 128;
+  LanguageOptions() { session.dtype = CUGRT_F32, session.places = 1; }
+  cugrt_llm_session_options session = cugrt::detail::sized<cugrt_llm_session_options>();
+  std::string lora;
+  uint64_t prompt = 512, generate = 128; // tokens of a bench
 };
+/// Where a GGUF file is taken in the place of a module.
 void add_language_options(CLI::App &command, LanguageOptions &options);
 
 /// Prefill and decode of a random prompt, as rows.
-void bench_language_model(const std::string &path, const std::string &driver,
+void bench_language_model(const std::string &path, const cugrt::RuntimeOptions &device,
                           const LanguageOptions &options, bool json);
 
 /// Of a random prompt, and of a token behind it, what the nodes of graphs take.
-void bench_language_shares(const std::string &path, const std::string &driver,
+void bench_language_shares(const std::string &path, const cugrt::RuntimeOptions &device,
                            const LanguageOptions &options, const struct ShareOptions &shown);
 
 /// The module that a session would compile; `memory` is told what it would take.
@@ -51,12 +53,7 @@ inline std::vector<int32_t> tokenize(const LlmModel &model, const std::string &t
   return cugrt::detail::take_tokens(tokens);
 }
 
-/// "f32", "f16" or "bf16".
-inline cugrt_dtype parse_dtype(const std::string &name) {
-  return name == "f16" ? CUGRT_F16 : name == "bf16" ? CUGRT_BF16 : CUGRT_F32;
-}
-
-/// How tokens are drawn, and in what is computed.
+/// How tokens are drawn.
 template <class Options> void add_sampling_options(CLI::App &command, Options &options) {
   command
       .add_option("--temperature", options.temperature,
@@ -69,44 +66,27 @@ template <class Options> void add_sampling_options(CLI::App &command, Options &o
                   "Draws from the fewest that have this probability together; 0: from all")
       ->check(CLI::Range(0.0, 1.0));
   command.add_option("--seed", options.seed, "Of the draws");
-  command.add_option("--dtype", options.dtype, "Of what is computed")
-      ->check(CLI::IsMember({"f32", "f16", "bf16"}));
 }
 
-/// Option --cache, and what it stands for.
-inline void add_cache_option(CLI::App &command, std::string &cache) {
-  command
-      .add_option("--cache", cache,
-                  "Of a GGUF file: what keys and values are cached in; default: as --dtype")
-      ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0"}));
-}
-inline int32_t parse_cache(const std::string &name) {
-  return name.empty() ? CUGRT_BOOL : name == "q8_0" ? CUGRT_Q8_0 : parse_dtype(name);
-}
-
-/// "host" or "device".
-inline cugrt_llm_loop parse_loop(const std::string &name) {
-  return name == "device" ? CUGRT_LLM_LOOP_DEVICE : CUGRT_LLM_LOOP_HOST;
-}
-
-/// Option --draft, and what it stands for.
-inline void add_draft_option(CLI::App &command, std::string &draft) {
-  command
-      .add_option("--draft", draft,
-                  "Of a GGUF file: ngram gives several tokens a step where the text repeats what "
-                  "it has; the text stays the same")
-      ->check(CLI::IsMember({"none", "ngram"}));
-}
-inline cugrt_llm_draft parse_draft(const std::string &name) {
-  return name == "ngram" ? CUGRT_LLM_DRAFT_NGRAM : CUGRT_LLM_DRAFT_NONE;
-}
-
-/// Option --lora.
-inline void add_lora_option(CLI::App &command, std::string &lora) {
-  command.add_option("--lora", lora,
+/// --dtype, --cache, --context, --draft and --lora. `computed`, `context`: what the first and the
+/// third one are.
+inline void add_session_options(CLI::App &command, LanguageOptions &options,
+                                const std::string &computed, const std::string &context) {
+  Choices<int32_t> dtypes = {{"f32", CUGRT_F32}, {"f16", CUGRT_F16}, {"bf16", CUGRT_BF16}};
+  add_choice(command, "--dtype", options.session.dtype, dtypes, computed);
+  dtypes.emplace_back("q8_0", CUGRT_Q8_0);
+  add_choice(command, "--cache", options.session.cache, dtypes,
+             "Of a GGUF file: what keys and values are cached in; default: as --dtype");
+  command.add_option("--context", options.session.context, context)->check(refuse_negative);
+  add_choice(command, "--draft", options.session.draft,
+             {{"none", CUGRT_LLM_DRAFT_NONE}, {"ngram", CUGRT_LLM_DRAFT_NGRAM}},
+             "Of a GGUF file: ngram gives several tokens a step where the text repeats what it "
+             "has; the text stays the same");
+  command.add_option("--lora", options.lora,
                      "Of a GGUF file: an adapter as PEFT writes it, its folder or the file of "
                      "tensors in it");
 }
+
 /// The adapter, for which the session that is opened with `options` has room then; null where
 /// `path` is "". It lives until that is open.
 inline LlmAdapter open_adapter(const LlmModel &model, const std::string &path,

@@ -1,13 +1,14 @@
 // Opening a model step by step; see model.h.
 #include "model.h"
 
-#include "npy.h"
-#include "tool.h"
-
-#include <nlohmann/json.hpp>
+#include "arguments.h"
+#include "base/first_bytes.h"
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <iostream>
+#include <iterator>
 #include <random>
 
 namespace tool {
@@ -34,74 +35,49 @@ private:
   Span span_;
 };
 
+Inputs parse_inputs(const std::vector<std::string> &inputs) {
+  Inputs by_name;
+  for (const std::string &input : inputs) {
+    size_t equals = input.find('=');
+    if (equals == 0 || equals == std::string::npos || equals + 1 == input.size())
+      throw UserError("--input takes NAME=FILE.npy, NAME=random or NAME=NUMBER, not '" + input +
+                      "'");
+    if (!by_name.emplace(input.substr(0, equals), input.substr(equals + 1)).second)
+      throw UserError("--input names '" + input.substr(0, equals) + "' twice");
+  }
+  return by_name;
+}
+
+/// What was compiled; a run that finds all in the cache is silent. `user` counts what was cached
+/// before.
+void show_compiled(void *user, size_t done, size_t total, const char *kernel, double milliseconds,
+                   size_t cached) {
+  if (cached != std::exchange(*static_cast<size_t *>(user), cached))
+    return;
+  std::fprintf(stderr, "[%zu/%zu] %s %.0f ms, %zu cached\n", done, total, kernel, milliseconds,
+               cached);
+}
+
+/// The function of that name; without a name main, or the only one.
+cugrt::Function choose_function(const cugrt::Executable &executable, const std::string &name) {
+  if (!name.empty())
+    return executable.function(name);
+  if (executable.function_count() == 0)
+    throw UserError("the module has no public function");
+  for (size_t i = 0; i < executable.function_count(); ++i)
+    if (executable.function(i).name() == "main")
+      return executable.function(i);
+  if (executable.function_count() == 1)
+    return executable.function(size_t(0));
+  throw UserError(
+      "the module has several functions and none is named main: say which with --function");
+}
+
 } // namespace
 
 int64_t now_ns() {
   using namespace std::chrono;
   return duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count();
-}
-
-void add_model_options(CLI::App &command, ModelOptions &options) {
-  command
-      .add_option("MODULE", options.module,
-                  "The file of a module or a pack; - is a module on standard input")
-      ->required();
-  command.add_option("--function", options.function,
-                     "The function; default: main, or the only one");
-  command.add_option("--weights", options.weights,
-                     "A .safetensors file; none: weights are drawn at random");
-  repeatable(command.add_option(
-      "--input", options.inputs,
-      "NAME=FILE.npy, NAME=random (the default), or NAME=NUMBER for host scalars"));
-  repeatable(command.add_option(
-      "--set", options.settings,
-      "SYMBOL=N or SYMBOL=N,N,...: values of a symbol; all combinations are taken"));
-  add_planning_options(command, options.planning);
-  add_import_options(command, options.import);
-  command.add_option("--driver", options.driver, "system, emulated, or a driver library's path");
-  command
-      .add_option("--multiprocessors", options.multiprocessors,
-                  "At least so many of the device's, in a green context; default: all")
-      ->check(CLI::Range(1u, 1u << 16));
-}
-
-std::vector<Symbols> symbol_combinations(const std::vector<std::string> &settings,
-                                         const std::string &option, size_t most) {
-  const std::string takes =
-      option + " takes SYMBOL=N or SYMBOL=N,N,..., as in " + option + " n=1,8";
-  std::vector<std::pair<std::string, std::vector<int64_t>>> lists;
-  for (const std::string &setting : settings) {
-    bool named = false;
-    for (std::string piece : split_at_commas(setting)) {
-      if (size_t equals = piece.find('='); equals != std::string::npos) {
-        std::string name = piece.substr(0, equals);
-        for (const auto &list : lists)
-          if (list.first == name)
-            throw UserError(option + " gives symbol '" + name +
-                            "' twice; its values are one list, " + option + " " + name +
-                            "=N,N,...");
-        named = !name.empty();
-        lists.emplace_back(std::move(name), std::vector<int64_t>());
-        piece.erase(0, equals + 1);
-      }
-      if (!named)
-        throw UserError(takes + ", not '" + setting + "'");
-      lists.back().second.push_back(parse_symbol_value(piece, takes.c_str(), setting));
-    }
-  }
-  std::vector<Symbols> all(1);
-  for (const auto &[name, values] : lists) {
-    std::vector<Symbols> longer;
-    for (const Symbols &symbols : all)
-      for (int64_t value : values) {
-        longer.push_back(symbols);
-        longer.back().emplace_back(name, value);
-      }
-    if (longer.size() > most)
-      throw UserError(option + " gives more than " + std::to_string(most) + " combinations");
-    all = std::move(longer);
-  }
-  return all;
 }
 
 std::string symbols_text(const Symbols &symbols) {
@@ -111,15 +87,44 @@ std::string symbols_text(const Symbols &symbols) {
   return text;
 }
 
+bool is_pack(const std::string &path) {
+  return path != "-" && cugrt::first_bytes(path).starts_with(CUGRT_PACK_MAGIC);
+}
+
+cugrt::Module load_module(const std::string &path) {
+  if (is_pack(path))
+    throw UserError("'" + path +
+                    "' is a pack, whose module is planned and compiled already: run, bench, trace "
+                    "and plan take packs");
+  if (path != "-")
+    return cugrt::Module::load(path);
+  std::string text(std::istreambuf_iterator<char>(std::cin), {});
+  return cugrt::Module::parse(text, "<stdin>", ".");
+}
+
+LoadedModule load_any(const std::string &path, const ImportOptions &import,
+                      const LanguageOptions *language, const std::vector<std::string> &inputs) {
+  auto memory = cugrt::detail::sized<cugrt_llm_memory>();
+  if (is_onnx(path)) {
+    const OnnxModel onnx(path, import, inputs);
+    return {onnx.module(), onnx, onnx.weights(), memory};
+  }
+  if (language && is_gguf(path)) {
+    cugrt::Module module = plan_language_model(path, *language, memory);
+    return {std::move(module), {}, {}, memory};
+  }
+  import.require_none();
+  return {load_module(path), {}, {}, memory};
+}
+
 Model::Model(const ModelOptions &options, std::vector<Span> *spans,
              std::shared_ptr<cugrt::Runtime> runtime)
-    : options_(options), source_(options.module), runtime_(std::move(runtime)) {
+    : options_(options), runtime_(std::move(runtime)) {
   load(spans);
   {
     SpanScope span(spans, "open driver");
     if (!runtime_)
-      runtime_ =
-          std::make_shared<cugrt::Runtime>(open_runtime(options.driver, options.multiprocessors));
+      runtime_ = std::make_shared<cugrt::Runtime>(open_runtime(options.runtime));
     cugrt_runtime_info info = runtime_->info();
     emulated_ = info.emulated != 0;
     driver_ = emulated_ ? "EMULATED" : info.device_name;
@@ -129,49 +134,56 @@ Model::Model(const ModelOptions &options, std::vector<Span> *spans,
     executable_.emplace(*runtime_, *pack_);
   } else {
     SpanScope span(spans, "plan and compile");
-    auto compile = cugrt::detail::sized<cugrt_compile_options>();
-    options.planning.apply(compile);
-    executable_.emplace(*runtime_, *module_, &compile);
+    compile();
   }
   function_.emplace(choose_function(*executable_, options.function));
-  if (!weights_)
-    draw_weights(symbol_combinations(options.settings).front());
+  if (!weights_) {
+    weights_.emplace();
+    if (options.is_measured)
+      draw_weights();
+  }
 }
 
 void Model::load(std::vector<Span> *spans) {
-  if (!is_pack(options_.module)) {
-    SpanScope span(spans, "load module");
-    LoadedModule loaded =
-        load_with_weights(options_.module, options_.weights, options_.import, options_.inputs);
+  SpanScope span(spans, is_pack(options_.module) ? "load pack" : "load module");
+  if (is_pack(options_.module)) {
+    options_.planning.require_none();
+    options_.import.require_none();
+    pack_.emplace(cugrt::Pack::load(options_.module));
+  } else {
+    LoadedModule loaded = load_any(options_.module, options_.import, nullptr, options_.inputs);
     module_.emplace(std::move(loaded.module));
+    onnx_ = std::move(loaded.onnx);
     weights_ = std::move(loaded.weights);
-    onnx_inputs_ = std::move(loaded.inputs);
-    return;
   }
-  SpanScope span(spans, "load pack");
-  options_.planning.require_none();
-  options_.import.require_none();
-  pack_.emplace(cugrt::Pack::load(options_.module));
-  const auto report = nlohmann::json::parse(pack_->report(CUGRT_REPORT_JSON));
-  source_ = report["module"];
+  inputs_ = parse_inputs(onnx_ ? onnx_->rename(options_.inputs) : options_.inputs);
   if (!options_.weights.empty())
-    weights_.emplace(cugrt::Weights::load(options_.weights));
-  else if (!report["weights"].is_null())
-    weights_.emplace(pack_->weights());
+    weights_ = cugrt::Weights::load(options_.weights);
+  else if (pack_)
+    if (cugrt::Weights own = pack_->weights(); own.count() > 0)
+      weights_ = std::move(own);
+}
+
+void Model::compile() {
+  auto compile = cugrt::detail::sized<cugrt_compile_options>();
+  options_.planning.apply(compile);
+  size_t cached = 0;
+  if (!options_.is_measured)
+    compile.progress = show_compiled, compile.progress_user = &cached;
+  executable_.emplace(*runtime_, *module_, &compile);
 }
 
 /// Of every public function: a session wants them all.
-void Model::draw_weights(const Symbols &symbols) {
-  weights_.emplace();
+void Model::draw_weights() {
   std::mt19937 engine(2);
   std::vector<std::string> drawn;
   for (size_t f = 0; f < executable_->function_count(); ++f) {
     cugrt::Function function = executable_->function(f);
     std::vector<cugrt_symbol_value> values;
-    for (const auto &[name, value] : symbols)
+    for (const cugrt_symbol_value &value : symbol_values(options_.keys.front()))
       for (size_t s = 0; s < function.symbol_count(); ++s)
-        if (function.symbol_name(s) == name)
-          values.push_back({name.c_str(), value});
+        if (function.symbol_name(s) == value.name)
+          values.push_back(value);
     for (size_t i = 0; i < function.param_count(); ++i) {
       cugrt_param_info info = function.param(i);
       if (!info.weight || std::find(drawn.begin(), drawn.end(), info.name) != drawn.end())
@@ -184,6 +196,12 @@ void Model::draw_weights(const Symbols &symbols) {
   }
 }
 
+std::string Model::source() const {
+  return pack_
+             ? nlohmann::json::parse(pack_->report(CUGRT_REPORT_JSON))["module"].get<std::string>()
+             : options_.module;
+}
+
 cugrt::Session Model::open(cugrt_session_options options) {
   return cugrt::Session(*executable_, *runtime_, *weights_, options);
 }
@@ -191,9 +209,7 @@ cugrt::Session Model::open(cugrt_session_options options) {
 nlohmann::json Model::plan_reports(const Symbols &symbols) const {
   if (pack_)
     return nlohmann::json::parse(pack_->report(CUGRT_REPORT_JSON, symbols))["plans"];
-  std::vector<cugrt_symbol_value> values;
-  for (const auto &[name, value] : symbols)
-    values.push_back({name.c_str(), value});
+  const std::vector<cugrt_symbol_value> values = symbol_values(symbols);
   auto plan = cugrt::detail::sized<cugrt_plan_options>();
   options_.planning.apply(plan);
   plan.format = CUGRT_REPORT_JSON;
@@ -204,7 +220,7 @@ nlohmann::json Model::plan_reports(const Symbols &symbols) const {
 
 Symbols Model::least_of_missing(const Symbols &given) const {
   Symbols missing;
-  if (!options_.inputs.empty())
+  if (!inputs_.empty())
     return missing;                                  // their shapes say it
   const nlohmann::json report = plan_reports({})[0]; // symbols are the module's
   for (const auto &function : report["functions"])
@@ -217,19 +233,6 @@ Symbols Model::least_of_missing(const Symbols &given) const {
         missing.emplace_back(name, std::max<int64_t>(symbol["lower"].get<int64_t>(), 1));
     }
   return missing;
-}
-
-std::vector<Argument> Model::arguments(const Symbols &symbols) {
-  std::vector<std::string> given = options_.inputs;
-  add_random(*function_, given);
-  return make_arguments(*runtime_, *function_, given, symbols);
-}
-
-std::vector<cugrt::Value> values_of(const std::vector<Argument> &arguments) {
-  std::vector<cugrt::Value> values;
-  for (const Argument &argument : arguments)
-    values.push_back(argument.value);
-  return values;
 }
 
 } // namespace tool

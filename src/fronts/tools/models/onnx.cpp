@@ -73,20 +73,6 @@ bool is_onnx(const std::string &path) {
   return path != "-" && cugrt::first_bytes(path).starts_with('\x08');
 }
 
-void add_import_options(CLI::App &command, ImportOptions &options) {
-  repeatable(command.add_option(
-      "--dim", options.dims,
-      "NAME=SYMBOL or NAME=N: what a dimension of an ONNX file is called, or is"));
-  repeatable(command.add_option("--bounds", options.bounds,
-                                "SYMBOL=A..B: what a symbol of an ONNX file may be"));
-  repeatable(command.add_option("--bind", options.bind,
-                                "INPUT=VALUE: an input of an ONNX file that is a constant"));
-  repeatable(command.add_option(
-      "--preprocess", options.preprocess,
-      "INPUT=hwc or INPUT=nv12, with commas size=ROWSxCOLUMNS, swap, scale=A, mean=A:B:C, "
-      "std=A:B:C: frames of bytes in the place of an image"));
-}
-
 OnnxModel::OnnxModel(const std::string &path, const ImportOptions &options,
                      const std::vector<std::string> &inputs)
     : path_(path) {
@@ -235,26 +221,6 @@ std::string OnnxModel::symbols_text() const {
     else if (std::strcmp(name, parameter) != 0 || kind != CUGRT_ONNX_TENSOR)
       text += std::string("%") + parameter + " is " + kKinds[kind] + " '" + name + "'\n";
   return text;
-}
-
-void ImportOptions::require_none() const {
-  if (!dims.empty() || !bounds.empty() || !bind.empty() || !preprocess.empty())
-    throw UserError("--dim, --bounds, --bind and --preprocess are of ONNX files");
-}
-
-LoadedModule load_with_weights(const std::string &path, const std::string &weights,
-                               const ImportOptions &import, std::vector<std::string> &inputs) {
-  if (!is_onnx(path)) {
-    import.require_none();
-    cugrt::Module module = load_module(path);
-    if (weights.empty())
-      return {std::move(module), std::nullopt, {}};
-    return {std::move(module), cugrt::Weights::load(weights), {}};
-  }
-  const OnnxModel model(path, import, inputs);
-  inputs = model.rename(inputs);
-  return {model.module(), weights.empty() ? model.weights() : cugrt::Weights::load(weights),
-          model.inputs()};
 }
 
 void add_import(CLI::App &app) {

@@ -15,15 +15,6 @@ namespace tool {
 /// Whether the file is an ONNX model, by its name or its first byte, which no text has.
 bool is_onnx(const std::string &path);
 
-struct ImportOptions {
-  std::vector<std::string> dims, bounds, bind, preprocess;
-  bool every_value = false; // floating values on the device are results, too
-
-  /// Of what is no ONNX file: options beside it are an error.
-  void require_none() const;
-};
-void add_import_options(CLI::App &command, ImportOptions &options);
-
 /// What an ONNX file calls its inputs.
 struct OnnxInputs {
   std::vector<std::pair<std::string, std::string>> parameters; // name, parameter
@@ -71,15 +62,5 @@ private:
 /// A module before it is lowered as an ONNX file; weights are inputs, or `model`'s.
 void write_onnx(const cugrt::Module &module, const cugrt_onnx_model *model,
                 const std::string &path);
-
-/// A module with its weights: those of the model, or of --weights.
-struct LoadedModule {
-  cugrt::Module module;
-  std::optional<cugrt::Weights> weights;
-  OnnxInputs inputs; // of an ONNX file
-};
-/// `inputs` are renamed to the parameters.
-LoadedModule load_with_weights(const std::string &path, const std::string &weights,
-                               const ImportOptions &import, std::vector<std::string> &inputs);
 
 } // namespace tool

@@ -111,7 +111,9 @@ static std::string tensor_in(const std::string &operands) {
 }
 
 NodeNames names_of(const Model &model) {
-  NodeNames names{model.source(), {}, model.onnx_inputs().nodes, {}, {}, {}};
+  NodeNames names{model.source(), {}, {}, {}, {}, {}};
+  if (model.onnx())
+    names.places = model.onnx()->inputs().nodes;
   if (model.module())
     each_op(*model.module(), [&](uint32_t line, const std::string &value, const std::string &op,
                                  const std::string &) {

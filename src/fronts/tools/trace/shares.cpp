@@ -1,6 +1,8 @@
 // Time of nodes added up by what they are; see shares.h.
 #include "shares.h"
 
+#include "arguments.h"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -168,18 +170,17 @@ void ShareTables::finish() const {
 }
 
 void bench_shares(const ModelOptions &model_options, const ShareOptions &options) {
-  std::vector<Symbols> keys = symbol_combinations(model_options.settings);
-  Model model(model_options, nullptr);
-  if (options.by == "layer" && model.onnx_inputs().nodes.empty() &&
+  Model model(model_options);
+  if (options.by == "layer" && (!model.onnx() || model.onnx()->inputs().nodes.empty()) &&
       model.plan_reports({})[0].dump().find("\"places\":[") == std::string::npos)
     throw UserError("--by layer goes by the names of nodes of an ONNX file, which cugrt compile "
                     "--names leaves in its pack; '" +
                     model_options.module + "' has none");
   ShareTables tables(model.runtime(), options);
-  for (Symbols key : keys) {
+  for (Symbols key : model_options.keys) {
     for (const auto &missing : model.least_of_missing(key))
       key.push_back(missing);
-    std::vector<Argument> arguments = model.arguments(key);
+    const std::vector<Argument> arguments = make_arguments(model, key);
     std::string by;
     const Shares shares = measure_shares(model, options, values_of(arguments), by);
     tables.add(symbols_text(key), shares, by);

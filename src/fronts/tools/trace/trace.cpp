@@ -11,8 +11,8 @@
 //                        when they ran, by their names, places and bindings
 //
 // A session waits after each run, so that the records of its launches are complete.
+#include "arguments.h"
 #include "device_times.h"
-#include "model.h"
 
 #include <nlohmann/json.hpp>
 
@@ -239,7 +239,7 @@ Symbols complete(const Model &model, Symbols symbols) {
 }
 
 void trace(const TraceOptions &options) {
-  std::vector<Symbols> keys = symbol_combinations(options.model.settings);
+  std::vector<Symbols> keys = options.model.keys;
   std::vector<Span> spans;
   Model model(options.model, &spans);
   if (options.device)
@@ -253,7 +253,7 @@ void trace(const TraceOptions &options) {
   std::optional<cugrt::Session> plain;
   int64_t begin = now_ns();
   if (options.device)
-    times.emplace(model, settings, values_of(model.arguments(keys.front())));
+    times.emplace(model, settings, values_of(make_arguments(model, keys.front())));
   else
     plain.emplace(model.open(settings));
   cugrt::Session &session = times ? times->session() : *plain;
@@ -262,8 +262,8 @@ void trace(const TraceOptions &options) {
   for (const Span &span : spans)
     trace.add(span.name, span.category.c_str(), kHost, span.begin_ns, span.end_ns);
   for (const Symbols &symbols : keys) {
-    std::vector<Argument> arguments = model.arguments(symbols);
-    std::vector<cugrt::Value> values = values_of(arguments);
+    const std::vector<Argument> arguments = make_arguments(model, symbols);
+    const std::vector<cugrt::Value> values = values_of(arguments);
     int64_t least = INT64_MAX;
     for (unsigned i = 0; i < options.repeat; ++i)
       least = std::min(least, run_once(model, session, symbols_text(symbols), values,
