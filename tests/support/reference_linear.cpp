@@ -1,7 +1,9 @@
 // Reference arithmetic: matrix products, convolutions, pools, softmax and norms.
 #include "support/launch_runner.h" // decode
+#include "support/op_test.h"
 #include "support/reference_call.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -489,6 +491,61 @@ std::vector<Array> reference_group_norm(const Call &call) {
         *value = (*value - mean) / std::sqrt(squares + call.number("epsilon"));
     }
   return {y};
+}
+
+// --- Inverses ------------------------------------------------------------------------------------
+
+// Each column e of the identity: a y = e by elimination, then from the last row to the first.
+std::vector<Array> reference_inverse(const Call &call) {
+  Array y = Array::of(call.operand(0).dims);
+  const auto n = size_t(y.dims.back());
+  for (size_t m = 0; m < y.values.size(); m += n * n) {
+    std::vector<std::vector<double>> a(n, std::vector<double>(2 * n));
+    for (size_t i = 0; i < n; ++i) {
+      std::copy_n(call.operand(0).values.begin() + ptrdiff_t(m + i * n), n, a[i].begin());
+      a[i][n + i] = 1;
+    }
+    for (size_t k = 0; k < n; ++k) {
+      std::iter_swap(a.begin() + ptrdiff_t(k),
+                     std::max_element(a.begin() + ptrdiff_t(k), a.end(), [&](auto &p, auto &q) {
+                       return std::fabs(p[k]) < std::fabs(q[k]);
+                     }));
+      for (size_t i = k + 1; i < n; ++i)
+        for (size_t j = 2 * n; j-- > k;)
+          a[i][j] -= a[i][k] / a[k][k] * a[k][j];
+    }
+    for (size_t e = 0; e < n; ++e)
+      for (size_t i = n; i-- > 0;) {
+        double rest = a[i][n + e];
+        for (size_t j = i + 1; j < n; ++j)
+          rest -= a[i][j] * y.values[m + j * n + e];
+        y.values[m + i * n + e] = rest / a[i][i];
+      }
+  }
+  return {y};
+}
+
+// Ones on the diagonal and halves above it, in rows that are turned, so that pivots lie elsewhere:
+// all sums are exact, whatever their order.
+std::vector<OpTest> cases_inverse() {
+  std::vector<OpTest> tests;
+  const auto add = [&](Dims dims, ir::DType dtype) {
+    std::vector<double> values;
+    const int64_t n = dims.back();
+    for (int64_t i = 0; i < product(dims); ++i) {
+      const int64_t matrix = i / (n * n), row = (i / n + matrix + 1) % n, column = i % n;
+      values.push_back(row == column ? 1 : row + 1 == column ? 0.5 : 0);
+    }
+    tests.push_back(
+        {.op = Op::inverse, .dtype = dtype, .operands = {{.dims = dims, .values = values}}});
+  };
+  for (const ir::DType dtype : {ir::DType::f16, ir::DType::bf16, ir::DType::f32, ir::DType::f64})
+    for (const Dims &dims : {Dims{2, 1, 1}, Dims{1, 4, 4}, Dims{5, 3, 3}, Dims{2, 3, 13, 13}})
+      add(dims, dtype);
+  for (const ir::DType dtype : {ir::DType::f32, ir::DType::f64})
+    for (const Dims &dims : {Dims{1, 64, 64}, Dims{3, 33, 33}, Dims{0, 4, 4}, Dims{2, 0, 0}})
+      add(dims, dtype);
+  return tests;
 }
 
 } // namespace cugrt::test
