@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "compiler/planner/lower/planner.h"
+#include "compiler/planner/rewrite/inline_calls.h"
 #include "ir/text/text.h"
 #include "plan/bytes/serialize.h"
 #include "plan/validate/validate.h"
@@ -40,7 +41,8 @@ TEST_CASE("the nth allocation failing in planning passes through and leaks nothi
     check_faults(
         [&] {
           plan::PlanReport report;
-          auto plan = plan::make_plan(module, {}, &report);
+          auto inlined = plan::inline_calls(module, false);
+          auto plan = plan::make_plan(inlined.ok() && *inlined ? **inlined : module, {}, &report);
           if (plan.ok())
             plan::describe(*plan);
         },

@@ -2,7 +2,7 @@
 //
 //   plan, plan seed   the plan under a policy
 //   notes, notes seed each binding with its region or the rule that kept it out
-//   plan calls        policy patch, with calls left as they are
+//   plan inlined      policy patch, behind the passes that inline calls and plan storage
 //   storage           every planned tensor's place and life
 //   edges             why each edge exists
 #include "compiler/planner/lower/planner.h"
@@ -13,6 +13,7 @@
 #include "support/catch.h"
 #include "support/describe_plan.h"
 #include "support/golden.h"
+#include "support/inlined.h"
 #include "support/published_text.h"
 
 using namespace cugrt;
@@ -70,8 +71,8 @@ static std::string run(const std::string &command, const std::string &input) {
   plan::PlannerOptions options;
   if (command.ends_with("seed"))
     options.policy = plan::Policy::published;
-  if (command.ends_with("calls"))
-    options.max_inlined_steps = 0;
+  if (command.ends_with("inlined"))
+    module = test::inlined_and_stored(std::move(module));
   plan::PlanReport report;
   auto result = plan::make_plan(module, options, &report);
   if (!result.ok())

@@ -6,34 +6,28 @@
 //                                      %b = alloc : tensor<[n, 64], f32>
 //                                      launch @k(%t, %b)
 //
-// Before that, tuples that are handed over are taken apart
-// (compiler/planner/rewrite/inline_calls.h). What stays a call, and why, stands in
+// Before that, tuples that are handed over are taken apart, also where calls are to stay, and
+// lifted regions are put back where they are run. What stays a call, and why, stands in
 // compiler/planner/rewrite/inline_calls.h; the planner's report gives the reason. Functions stay
 // too: EliminateDeadFunctions takes away the private ones that nothing calls now.
 #include "compiler/passes/all_passes.h"
+#include "compiler/planner/published/analysis.h"
 #include "compiler/planner/rewrite/inline_calls.h"
 #include "ir/module/function_cloner.h"
-#include "ir/module/graph_builtins.h"
-
-#include <algorithm>
 
 namespace cugrt::passes {
 
-/// Calls of lifted functions are numbered, and would be repeated.
-static bool has_lifted_regions(const ir::Module &module) {
-  const std::vector<bool> lifted = ir::functions_run_as_graphs(module);
-  return std::find(lifted.begin(), lifted.end(), true) != lifted.end();
-}
-
 Result<ir::Module> inline_functions(const ir::Module &module, const PassContext &context) {
-  if (!context.flag("inline.functions") || has_lifted_regions(module))
-    return module;
-  const std::optional<ir::Module> flat = plan::flatten_tuples(module);
+  std::optional<ir::Module> flat = plan::flatten_tuples(module);
   const ir::Module &given = flat ? *flat : module;
-  CUGRT_ASSIGN(
-      std::optional<plan::InlinedCalls> inlined,
-      plan::inline_calls(given, {.strict = context.flag("inline.strict"), .plan_results = false}));
-  return inlined ? std::move(inlined->module) : given;
+  if (!context.flag("inline.functions"))
+    return given;
+  // Calls of lifted functions are numbered, and would be repeated with the calls around them.
+  CUGRT_ASSIGN(const std::optional<plan::InlinedGraphs> graphs, plan::inline_graphs(given));
+  const ir::Module &whole = graphs ? graphs->module : given;
+  CUGRT_ASSIGN(std::optional<ir::Module> inlined,
+               plan::inline_calls(whole, context.flag("inline.strict")));
+  return inlined ? std::move(*inlined) : whole;
 }
 
 Result<ir::Module> eliminate_dead_functions(const ir::Module &module, const PassContext &) {

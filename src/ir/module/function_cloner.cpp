@@ -177,6 +177,7 @@ void FunctionCloner::copy_signature() {
   target.extra_attributes = source_.extra_attributes;
   target.location = source_.location;
   target.call_sites = source_.call_sites;
+  target.kept_calls = source_.kept_calls;
   for (const Symbol &symbol : source_.symbols)
     builder_.symbol(symbol);
   target.constraints = source_.constraints;

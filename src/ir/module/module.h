@@ -239,6 +239,9 @@ struct Function {
   std::vector<Attribute> attributes;
   std::vector<Block> blocks; // blocks[0] is the body
   std::vector<CallSite> call_sites;
+  /// Why its calls stay calls, in program order, where they were to be inlined. For people; text
+  /// has none.
+  std::vector<std::string> kept_calls;
 
   const Block &body() const { return blocks.front(); }
   const Value &value(ValueId id) const { return values[id.index]; }

@@ -8,7 +8,7 @@
 
 #include "plan/validate/validate.h"
 #include "support/describe_plan.h"
-#include "support/must.h"
+#include "support/inlined.h"
 
 #include <functional>
 
@@ -30,7 +30,7 @@ kernel @one {
 
 Result<Plan> plan_of(const std::string &functions, PlanReport *report = nullptr) {
   CUGRT_ASSIGN(ir::Module module, ir::parse_and_verify(kKernels + functions, "test"));
-  return make_plan(module, {}, report);
+  return make_plan(cugrt::test::inlined(std::move(module)), {}, report);
 }
 
 Plan planned(const std::string &functions, PlanReport *report = nullptr) {

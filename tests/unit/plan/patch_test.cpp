@@ -1,9 +1,10 @@
 // Policy `patch`: calls planned through, and steps moved above what ended a region.
 #include "compiler/planner/lower/planner.h"
+#include "compiler/planner/rewrite/inline_calls.h"
 
 #include "ir/text/text.h"
 #include "plan/validate/validate.h"
-#include "support/must.h"
+#include "support/inlined.h"
 
 #include <algorithm>
 
@@ -55,13 +56,22 @@ struct ReportedPlan {
 
 using Regions = std::vector<std::vector<std::string>>;
 
-ReportedPlan plan_with_report(const std::string &functions, PlannerOptions options = {}) {
-  auto module = must(ir::parse_and_verify(kUpdateKernels + functions, "test"));
+ReportedPlan plan_with_report(const ir::Module &module, PlannerOptions options) {
   ReportedPlan out;
   auto plan = must(make_plan(module, options, &out.report));
   REQUIRE(validate(plan).ok());
   out.plan = std::move(plan);
   return out;
+}
+
+ReportedPlan plan_with_report(const std::string &functions, PlannerOptions options = {}) {
+  return plan_with_report(must(ir::parse_and_verify(kUpdateKernels + functions, "test")), options);
+}
+
+ReportedPlan plan_inlined(const std::string &functions) {
+  return plan_with_report(cugrt::test::inlined_and_stored(
+                              must(ir::parse_and_verify(kUpdateKernels + functions, "test"))),
+                          {});
 }
 
 const std::string kLeaf = R"(
@@ -97,7 +107,7 @@ private func @twice(%u: tensor<[8], f32>) -> (tensor<[8], f32>) {
 }
 )";
   auto calling = [&](const std::string &callee) {
-    return plan_with_report(
+    return plan_inlined(
         kLeaf + twice +
         main_with("  launch @k(%x, %a)\n  %o = call @" + callee + "(%a)\n  launch @k(%o, %y)\n"));
   };
@@ -114,37 +124,27 @@ static std::string line_of(const std::string &text, const std::string &what) {
   return std::to_string(1 + std::count(before.begin(), before.end(), '\n')) + ":3";
 }
 
-TEST_CASE("calls beyond the limit of steps stay calls, and the report says so") {
-  std::string functions = kLeaf;
-  std::string last = "leaf"; // each calls the one before it twice: 2^20 steps
-  for (int i = 0; i < 20; ++i) {
-    std::string name = "f" + std::to_string(i);
-    functions += "private func @" + name + R"((%u: tensor<[8], f32>) -> (tensor<[8], f32>) {
-  %o = call @)" + last +
-                 R"((%u)
-  %p = call @)" + last +
-                 R"((%o)
-  return %p
-}
-)";
-    last = name;
-  }
-  ReportedPlan p = plan_with_report(functions + main_with("  launch @k(%x, %a)\n"
-                                                          "  %o = call @f19(%a)\n"
-                                                          "  launch @k(%o, %y)\n"),
-                                    {.max_inlined_steps = 64});
-  for (const Function &f : p.plan.functions)
-    CHECK(f.steps.size() <= 64);
-  CHECK(p.says("the caller would have more than 64"));
+TEST_CASE("calls beyond the limit of steps stay calls, and their caller knows why") {
+  std::string text = kUpdateKernels;
+  text += "private func @many(%u: tensor<[8], f32>) -> (tensor<[8], f32>) {\n"
+          "  %r = alloc : tensor<[8], f32>\n";
+  for (int i = 0; i < 40000; ++i)
+    text += "  launch @k(%u, %r)\n";
+  text += "  return %r\n}\nfunc @main(%x: tensor<[8], f32>) -> (tensor<[8], f32>) {\n"
+          "  %o = call @many(%x)\n  %p = call @many(%o)\n  return %p\n}\n";
+  const auto module = must(ir::parse_and_verify(text, "test"));
+  const auto inlined = must(inline_calls(module, false));
+  const ir::Function &main = *inlined->find_function("main");
+  CHECK(main.body().bindings.size() == 40002);
+  REQUIRE(main.kept_calls.size() == 1);
+  CHECK(contains(main.kept_calls[0], "the caller would have more than 65536"));
 
-  auto module = must(ir::parse_and_verify(kUpdateKernels + functions, "test"));
-  Status strict =
-      make_plan(module, {.max_inlined_steps = 64, .strict_inlining = true}).take_status();
+  const Status strict = refused(inline_calls(module, true));
   CHECK(strict.code() == cugrt::Code::out_of_range);
   CHECK(contains(strict.message(),
-                 "the call of @f5 cannot be inlined: with its 64 steps the caller would "
-                 "have more than 64"));
-  CHECK(strict.location() == line_of(kUpdateKernels + functions, "%p = call @f5"));
+                 "the call of @many cannot be inlined: with its 40000 steps the caller would "
+                 "have more than 65536"));
+  CHECK(strict.location() == line_of(text, "%p = call @many"));
 }
 
 TEST_CASE("a call stays where the run checks something that inlining would lose") {
@@ -171,7 +171,7 @@ private func @f(%u: inout tensor<[8], f32>, %v: tensor<[8], f32>) {
                 "  %view = view %a, 0 : tensor<[8], f32>\n  call @f(%a, %b)\n", ""},
        }) {
     INFO(c.reason);
-    ReportedPlan p = plan_with_report(
+    ReportedPlan p = plan_inlined(
         c.callee + main_with(std::string("  launch @k(%x, %a)\n  launch @k(%x, %b)\n") + c.call +
                              "  launch @k(%a, %y)\n"));
     CHECK((*c.reason ? p.says(c.reason) : p.says("planned through")));
@@ -267,9 +267,9 @@ private func @f(%u: tensor<?, f32>) -> (tensor<?, f32>) {
     const bool k = std::string_view(c.params).find('k') != std::string_view::npos;
     const bool j = std::string_view(c.params).find('j') != std::string_view::npos;
     ReportedPlan p =
-        plan_with_report(std::string(c.callee) + "func @main(" + c.params + ") -> (" + c.results +
-                         ") attributes {upper_bounds = {n = 8" + (k ? ", k = 64" : "") +
-                         (j ? ", j = 8" : "") + "}} {" + c.body + "  return %y\n}\n");
+        plan_inlined(std::string(c.callee) + "func @main(" + c.params + ") -> (" + c.results +
+                     ") attributes {upper_bounds = {n = 8" + (k ? ", k = 64" : "") +
+                     (j ? ", j = 8" : "") + "}} {" + c.body + "  return %y\n}\n");
     CHECK(p.says("planned through"));
     CHECK(p.main().regions.size() <= 1);
     CHECK(p.main().dynamic_count == 0);
@@ -297,7 +297,7 @@ func @main(%x: tensor<[n, 64], f32>) -> (tensor<[n, 64], f32>) attributes {upper
   return %y
 }
 )";
-  ReportedPlan p = plan_with_report(callee, {.max_inlined_steps = 0});
+  ReportedPlan p = plan_with_report(callee);
   REQUIRE(p.says("a call of @f"));
   uint32_t sized = 0;
   for (const Item &item : p.main().blocks[0].items)
@@ -318,7 +318,7 @@ func @main(%x: tensor<[8], f32>) -> (tensor<?, f32>) {
 }
 )",
                                            "test"));
-  CHECK(contains(refused(make_plan(unknown, {.max_inlined_steps = 0})).message(),
+  CHECK(contains(refused(make_plan(unknown, {})).message(),
                  "only a run of @f knows the shape of its result 0"));
 }
 

@@ -33,7 +33,6 @@ private:
 
 struct PublishedAnalysis;
 struct InlinedGraphs;
-struct InlinedCalls;
 
 /// A tensor type's expressions in the plan.
 struct TensorExprs {
@@ -57,9 +56,8 @@ struct ModuleContext {
   Plan &plan;
   PlanReport *report;                           // may be null
   const PublishedAnalysis *published = nullptr; // where regions are the published ones
-  const InlinedCalls *calls = nullptr;   // those that are left, where calls are inlined; or null
-  const Moves *moves = nullptr;          // steps that were moved; may be null
-  const InlinedGraphs *graphs = nullptr; // what `module` is, where it runs lifted functions
+  const Moves *moves = nullptr;                 // steps that were moved; may be null
+  const InlinedGraphs *graphs = nullptr;        // what `module` is, where it runs lifted functions
   ExprCopier copy;
   std::vector<uint32_t> kernels;   // by ir kernel: Plan::kernels, or kNone until used
   std::vector<uint32_t> constants; // by ir constant: Plan::constants, likewise

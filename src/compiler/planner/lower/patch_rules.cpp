@@ -1,7 +1,6 @@
 // The rules of policy `patch`: only true dynamism ends a region.
 #include "compiler/ir_names.h"
 #include "compiler/planner/lower/regions.h"
-#include "compiler/planner/rewrite/inline_calls.h"
 #include "compiler/planner/symbols/sizes.h"
 
 namespace cugrt::plan {
@@ -12,10 +11,7 @@ class PatchRules final : public RegionRules {
 public:
   PatchRules(const ModuleContext &context, uint32_t function, const ValueTable &values)
       : context_(context), module_(context.module), function_(context.module.functions[function]),
-        index_(function), values_(values) {
-    if (context.calls)
-      stays_ = context.calls->stays[function];
-  }
+        index_(function), values_(values) {}
 
   bool copies_join() const override { return true; }
 
@@ -58,7 +54,8 @@ private:
   /// Why the inliner left this call. Its reasons stand in program order, which is the order of the
   /// decisions here, so each call takes the next one.
   std::string why_it_stays() {
-    return next_call_ < stays_.size() ? stays_[next_call_++] : "calls are not planned through here";
+    return next_call_ < function_.kept_calls.size() ? function_.kept_calls[next_call_++]
+                                                    : "calls are not planned through here";
   }
 
   Decision control(const ir::Binding &b) const {
@@ -93,7 +90,6 @@ private:
   const ir::Function &function_;
   const uint32_t index_;
   const ValueTable &values_;
-  std::vector<std::string> stays_; // why calls are left, in program order
   size_t next_call_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// make_plan: tuples taken apart at calls; lifted functions put back; under policy patch calls
-// planned through and steps moved; storage of the whole module; then every function, callees first.
+// make_plan: lifted functions put back; under policy patch steps moved; storage of the whole
+// module; then every function, callees first.
 #include "compiler/planner/lower/planner.h"
 
 #include "compiler/planner/lower/function_planner.h"
@@ -13,7 +13,6 @@ namespace {
 
 struct Prepared {
   const InlinedGraphs *graphs;
-  const InlinedCalls *calls;
   const Moves *moves;
 };
 
@@ -27,7 +26,6 @@ Result<Plan> plan_module(const ir::Module &module, const Prepared &prepared,
   plan.functions.resize(module.functions.size());
   ModuleContext context(module, options, choices, storage, plan, report);
   context.graphs = prepared.graphs;
-  context.calls = prepared.calls;
   context.moves = prepared.moves;
   PublishedAnalysis published;
   if (choices.published_regions) {
@@ -64,27 +62,16 @@ Result<Plan> make_plan(const ir::Module &module, const PlannerOptions &options,
                                                             std::to_string(kMaxRegionNodes));
   if (options.max_lanes > 32)
     return Status::error(cugrt::Code::invalid_argument, "max_lanes must be between 0 and 32");
-  const std::optional<ir::Module> flat = flatten_tuples(module);
-  const ir::Module &given = flat ? *flat : module;
-  CUGRT_ASSIGN(std::optional<InlinedGraphs> graphs, inline_graphs(given));
-  const ir::Module &whole = graphs ? graphs->module : given;
+  CUGRT_ASSIGN(std::optional<InlinedGraphs> graphs, inline_graphs(module));
+  const ir::Module &whole = graphs ? graphs->module : module;
   CUGRT_TRY(check_weights(whole));
   const PlanningChoices choices = choices_of(options);
-  std::optional<InlinedCalls> calls;
-  if (choices.inlines_calls) {
-    CUGRT_ASSIGN(calls, inline_calls(whole, {.max_steps = options.max_inlined_steps,
-                                             .strict = options.strict_inlining}));
-  }
-  if (calls)
-    remove_dead_functions(*calls);
-  const ir::Module &inlined = calls ? calls->module : whole;
   std::optional<std::pair<ir::Module, Moves>> moved;
   if (choices.moves_steps) {
-    CUGRT_ASSIGN(moved, move_steps(inlined));
+    CUGRT_ASSIGN(moved, move_steps(whole));
   }
-  const Prepared prepared{graphs ? &*graphs : nullptr, calls ? &*calls : nullptr,
-                          moved ? &moved->second : nullptr};
-  return plan_module(moved ? moved->first : inlined, prepared, options, choices, report);
+  const Prepared prepared{graphs ? &*graphs : nullptr, moved ? &moved->second : nullptr};
+  return plan_module(moved ? moved->first : whole, prepared, options, choices, report);
 }
 
 } // namespace cugrt::plan

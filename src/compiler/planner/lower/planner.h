@@ -15,12 +15,10 @@ enum class Policy : uint8_t {
 
 struct PlannerOptions {
   Policy policy = Policy::patch;
-  bool regions = true;                // off: every step is run eagerly
-  std::string target{};               // named profile, kept in the plan
-  uint32_t max_region_nodes = 10000;  // steps; at most kMaxRegionNodes
-  uint32_t max_inlined_steps = 65536; // of policy patch: a call that would make more of them stays
-  bool strict_inlining = false;       // such a call is an error instead
-  uint32_t max_lanes = 0;             // steps of a region side by side, 1 to 32; 0: no limit
+  bool regions = true;               // off: every step is run eagerly
+  std::string target{};              // named profile, kept in the plan
+  uint32_t max_region_nodes = 10000; // steps; at most kMaxRegionNodes
+  uint32_t max_lanes = 0;            // steps of a region side by side, 1 to 32; 0: no limit
   /// Of policy patch: branches and loops over device scalars become conditional nodes of the region
   /// around them, where nothing in them needs the host; off: the host runs all of them.
   bool conditional_nodes = true;
@@ -32,7 +30,7 @@ struct PlannerOptions {
 /// What the policy and other options come to. Nothing behind this asks for the policy.
 struct PlanningChoices {
   bool published_regions;  // by the published rules; else only true dynamism ends a region
-  bool inlines_calls;      // a call becomes its callee's bindings; else it stays
+  bool inlines_calls;      // before storage is planned; else calls stay
   bool moves_steps;        // into the region before them, where nothing between is in the way
   bool reorders_nodes;     // of a region; else they keep the program's order
   bool programmatic_edges; // are marked, and kernels that are written for them chosen

@@ -34,39 +34,42 @@ uint64_t count_bindings(const ir::Function &function) {
 /// Copies a function with its calls planned through.
 class Inliner final : public ir::FunctionCloner {
 public:
-  Inliner(const ir::Function &source, uint32_t number, ir::Module &target,
-          std::span<const Callee> callees, const Liveness &live, const InlineOptions &options,
-          InlinedCalls &out)
-      : FunctionCloner(source, target), printer_(target, source), number_(number),
-        callees_(callees), live_(live), options_(options), bounds_(symbol_domain(target, source)),
-        out_(out), steps_(count_steps(source)), bindings_(count_bindings(source)) {
-    for (const Operand &result : source.results_of(source.body()))
-      if (result.kind == Operand::Kind::value)
-        returned_.push_back(live.alias_of[result.index]);
-  }
+  /// `inlined`: the bindings of the module that come from calls, kept up to date.
+  Inliner(const ir::Function &source, ir::Module &target, std::span<const Callee> callees,
+          const Liveness &live, bool strict, uint64_t &inlined)
+      : FunctionCloner(source, target), printer_(target, source), callees_(callees), live_(live),
+        strict_(strict), bounds_(symbol_domain(target, source)), inlined_(inlined),
+        steps_(count_steps(source)), bindings_(count_bindings(source)) {}
 
 protected:
+  Status enter_block(uint32_t block) override {
+    if (block == 0) // what an inliner said before is decided anew
+      builder().function().kept_calls.clear();
+    return {};
+  }
+
   Status visit(const Binding &b) override {
     if (b.kind != BindingKind::call)
       return copy(b);
     const Callee &callee = callees_[b.callee];
     symbols_.clear();
     std::string why = too_large(callee);
-    if (!why.empty() && options_.strict)
+    if (!why.empty() && strict_)
       return located(cugrt::Code::out_of_range, source(), b.location,
                      "the call of @" + callee.function->name + " cannot be inlined: " + why +
                          "; turn `inline.strict` off, and it stays a call");
     if (why.empty())
       why = reason_to_stay(b, callee);
+    std::vector<std::string> &kept = builder().function().kept_calls;
     if (!why.empty()) {
-      out_.stays[number_].push_back(std::move(why));
+      kept.push_back(std::move(why));
       return copy(b);
     }
     steps_ += callee.steps;
     bindings_ += callee.bindings + 1;
-    out_.bindings += callee.bindings + 1;
-    const std::vector<std::string> &left = out_.stays[b.callee];
-    out_.stays[number_].insert(out_.stays[number_].end(), left.begin(), left.end());
+    inlined_ += callee.bindings + 1;
+    const std::vector<std::string> &left = callee.function->kept_calls;
+    kept.insert(kept.end(), left.begin(), left.end());
     inline_call(b, callee);
     return {};
   }
@@ -80,7 +83,7 @@ protected:
 private:
   /// Empty where the caller, and the module, would stay within the limits.
   std::string too_large(const Callee &callee) const {
-    const uint32_t most = options_.max_steps;
+    const uint32_t most = kMaxInlinedSteps;
     if (steps_ > most || callee.steps > most - steps_)
       return "with its " + std::to_string(callee.steps) +
              " steps the caller would have more than " + std::to_string(most);
@@ -88,7 +91,7 @@ private:
       return "with its " + std::to_string(callee.bindings) +
              " bindings the caller would have more than " +
              std::to_string(uint64_t(most) * kBindingsPerStep);
-    if (out_.bindings + callee.bindings + 1 > kMaxModuleBindings)
+    if (inlined_ + callee.bindings + 1 > kMaxModuleBindings)
       return "the module would have more than " + std::to_string(kMaxModuleBindings) +
              " bindings that come from calls";
     return "";
@@ -241,12 +244,6 @@ private:
                      {f.name, printer_.print(b), callee.steps, b.call_site, b.location});
     for (size_t p = 0; p < f.params.size(); ++p)
       body.map(f.params[p].value, arguments[p]);
-    for (uint32_t i = 0; i < b.result_count; ++i) {
-      bool returned = std::find(returned_.begin(), returned_.end(),
-                                live_.alias_of[b.result(i).index]) != returned_.end();
-      if (options_.plan_results && callee.allocated[i].valid() && !returned)
-        body.plan_result(callee.allocated[i]);
-    }
     std::vector<Operand> results = body.run();
     builder().set_call_site(b.call_site);
     for (uint32_t i = 0; i < b.result_count; ++i)
@@ -265,15 +262,13 @@ private:
   }
 
   ir::BindingPrinter printer_; // of the source
-  const uint32_t number_;
   const std::span<const Callee> callees_;
   const Liveness &live_;
-  const InlineOptions &options_;
+  const bool strict_;
   ir::SymbolDomain bounds_; // of the symbols of what is built
-  InlinedCalls &out_;
+  uint64_t &inlined_;
   uint32_t steps_;
   uint64_t bindings_;
-  std::vector<ValueId> returned_;
   std::vector<ExprId> symbols_; // by symbol of the callee that is being looked at
 };
 
@@ -289,8 +284,7 @@ bool has_calls(const ir::Module &module) {
 Callee make_callee(const ir::Function &function, const Liveness &live,
                    const FunctionSummary &summary) {
   std::span<const Operand> results = function.results_of(function.body());
-  Callee callee{&function, &summary, count_steps(function), count_bindings(function), {}, {}, true};
-  callee.allocated.resize(results.size());
+  Callee callee{&function, &summary, count_steps(function), count_bindings(function), {}, true};
   for (uint32_t value = 0; value < function.values.size(); ++value)
     callee.given.push_back(live.origin_of[value] == kNoOrigin || // of a tuple that it is given
                            live.origins[live.origin_of[value]].kind == OriginKind::parameter);
@@ -302,8 +296,6 @@ Callee make_callee(const ir::Function &function, const Liveness &live,
       continue;
     const Origin &o = live.origins[origin];
     memories.push_back(o.parent == kNoOrigin ? origin : o.parent);
-    if (o.kind == OriginKind::alloc && live.whole[results[i].index])
-      callee.allocated[i] = o.value;
   }
   std::sort(memories.begin(), memories.end());
   callee.results_apart = std::adjacent_find(memories.begin(), memories.end()) == memories.end();
@@ -312,37 +304,25 @@ Callee make_callee(const ir::Function &function, const Liveness &live,
 
 } // namespace
 
-Result<std::optional<InlinedCalls>> inline_calls(const ir::Module &module,
-                                                 const InlineOptions &options) {
+Result<std::optional<ir::Module>> inline_calls(const ir::Module &module, bool strict) {
   if (!has_calls(module))
-    return std::optional<InlinedCalls>();
+    return std::optional<ir::Module>();
   CUGRT_ASSIGN(std::vector<uint32_t> order, callees_first(module));
-  InlinedCalls out;
-  out.module = ir::without_functions(module);
-  out.module.functions.resize(module.functions.size()); // never moved: callees point to them
-  out.stays.resize(module.functions.size());
+  ir::Module out = ir::without_functions(module);
+  out.functions.resize(module.functions.size()); // never moved: callees point to them
+  uint64_t inlined = 0;
   std::vector<FunctionSummary> summaries(module.functions.size());
   std::vector<Callee> callees(module.functions.size());
   for (uint32_t f : order) {
     const ir::Function &source = module.functions[f];
     CUGRT_ASSIGN(Liveness live, analyze_liveness(module, source, summaries));
     summaries[f] = summarize(source, live);
-    CUGRT_ASSIGN(out.module.functions[f],
-                 Inliner(source, f, out.module, callees, live, options, out).run());
-    const ir::Function &made = out.module.functions[f];
-    CUGRT_ASSIGN(Liveness made_live, analyze_liveness(out.module, made, summaries));
+    CUGRT_ASSIGN(out.functions[f], Inliner(source, out, callees, live, strict, inlined).run());
+    const ir::Function &made = out.functions[f];
+    CUGRT_ASSIGN(Liveness made_live, analyze_liveness(out, made, summaries));
     callees[f] = make_callee(made, made_live, summaries[f]);
   }
   return std::optional(std::move(out));
-}
-
-void remove_dead_functions(InlinedCalls &calls) {
-  const std::vector<uint32_t> numbers = ir::remove_dead_functions(calls.module);
-  std::vector<std::vector<std::string>> stays(calls.module.functions.size());
-  for (size_t f = 0; f < numbers.size(); ++f)
-    if (numbers[f] != UINT32_MAX)
-      stays[numbers[f]] = std::move(calls.stays[f]);
-  calls.stays = std::move(stays);
 }
 
 } // namespace cugrt::plan

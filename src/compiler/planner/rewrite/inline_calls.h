@@ -5,7 +5,7 @@
 // keeps two results apart, an error about what is passed; and where the caller would have more
 // steps than the limit. Dimensions that a run compares are matched in the caller. What a callee's
 // match defines is the caller's dimension, where that is known. Functions remember what was inlined
-// (ir::CallSite).
+// (ir::CallSite), and why other calls stay (ir::Function::kept_calls).
 #pragma once
 
 #include "base/status.h"
@@ -19,36 +19,20 @@
 
 namespace cugrt::plan {
 
+/// A caller has no more steps than this.
 inline constexpr uint32_t kMaxInlinedSteps = 65536;
 /// A caller has no more bindings than this for each step that it may have, and a module no more
 /// than kMaxModuleBindings that come from calls.
 inline constexpr uint32_t kBindingsPerStep = 8;
 inline constexpr uint64_t kMaxModuleBindings = uint64_t(1) << 16;
 
-struct InlineOptions {
-  uint32_t max_steps = kMaxInlinedSteps; // of a caller: a call that would make more of them stays
-  /// A call that would make too many steps or bindings is an error, at the call.
-  bool strict = false;
-  /// A callee's results that its caller does not return get storage of their own. Off: they stay
-  /// allocations, for a pass that plans them together with the caller's.
-  bool plan_results = true;
-};
+/// Functions keep their numbers. None where the verified module has no calls. `strict`: a call that
+/// would make too many steps or bindings is an error, at the call. Fails as callees_first and
+/// analyze_liveness do.
+Result<std::optional<ir::Module>> inline_calls(const ir::Module &module, bool strict);
 
-struct InlinedCalls {
-  ir::Module module; // functions keep their numbers
-  /// By function: why its calls stay, in program order.
-  std::vector<std::vector<std::string>> stays;
-  uint64_t bindings = 0; // that come from calls
-};
-
-/// None where the verified module has no calls. Fails as callees_first and analyze_liveness do.
-Result<std::optional<InlinedCalls>> inline_calls(const ir::Module &module,
-                                                 const InlineOptions &options);
-
-/// Removes functions that remove_dead_functions removes, and what is known about them.
-void remove_dead_functions(InlinedCalls &calls);
-
-// Calls that hand over no tuples: what is planned has tensors and numbers as parameters.
+// Calls that hand over no tuples: what is planned has tensors and numbers as parameters, whether
+// its calls are inlined or stay.
 //
 //   private func @f(%t: tuple<A, B>)   becomes   private func @f(%t.0: A, %t.1: B)
 //   %y = call @f(%p)                             %p.0 = get %p, 0

@@ -2,8 +2,6 @@
 #include "compiler/planner/rewrite/inlined_body.h"
 #include "compiler/ir_names.h"
 
-#include <algorithm>
-
 namespace cugrt::plan {
 
 /// The type of what an alias, a tuple or its field names, where that is known more exactly than the
@@ -64,10 +62,6 @@ void InlinedBody::binding(const Binding &b) {
   if (b.kind == BindingKind::kill && given_[callee_.operands_of(b)[0].index])
     return; // the callee needs it no longer, its caller may
   builder_.set_call_site(site_of(b.call_site));
-  if (b.kind == BindingKind::alloc &&
-      std::find(planned_.begin(), planned_.end(), b.result()) != planned_.end() &&
-      max_tensor_bytes(module_.exprs, module_.types[type(b.result())], bounds_))
-    return planned_alloc(b);
   Binding out = b;
   blocks(b, out);
   out.call_site = site_of(b.call_site);
@@ -109,27 +103,6 @@ void InlinedBody::define_symbols(const Binding &b, const Operand &operand) {
     bounds_.add(symbol.bounds);
     becomes = module_.exprs.symbol(builder_.symbol(symbol));
   }
-}
-
-void InlinedBody::planned_alloc(const Binding &b) {
-  const std::string &name = callee_.value(b.result()).name;
-  TypeId tensor = type(b.result());
-  ir::Type copy = module_.types[tensor];
-  ExprId bytes = ir::tensor_bytes(module_.exprs, copy), offset = module_.exprs.constant(0);
-  Operand storage = Operand::of(bind(BindingKind::alloc_storage, name + "_storage", {}, bytes,
-                                     module_.types.storage(copy.scope, bytes), b.location));
-  map(b.result(), Operand::of(bind(BindingKind::alloc_tensor, name, std::span(&storage, 1), offset,
-                                   tensor, b.location)));
-}
-
-ValueId InlinedBody::bind(BindingKind kind, const std::string &name,
-                          std::span<const Operand> operands, ExprId expr, TypeId type,
-                          SourceLocation location) {
-  Binding made{};
-  made.kind = kind;
-  made.location = location;
-  return builder_.bind(made, operands, std::span(&expr, 1), {}, std::span(&name, 1),
-                       std::span(&type, 1));
 }
 
 void InlinedBody::blocks(const Binding &b, Binding &out) {

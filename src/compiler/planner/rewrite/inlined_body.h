@@ -18,9 +18,8 @@ struct Callee {
   const FunctionSummary *summary;
   uint32_t steps;
   uint64_t bindings;
-  std::vector<ir::ValueId> allocated; // by result: its `alloc`, or invalid
-  std::vector<bool> given;            // by value: it may be a parameter's memory
-  bool results_apart;                 // no two of its fresh results lie in the same memory
+  std::vector<bool> given; // by value: it may be a parameter's memory
+  bool results_apart;      // no two of its fresh results lie in the same memory
 };
 
 /// The type of what an alias, a tuple or its field names, where that is known more exactly than the
@@ -37,9 +36,6 @@ public:
               std::vector<ir::ExprId> symbols, ir::SymbolDomain &bounds, ir::CallSite call);
 
   void map(ir::ValueId callee_value, ir::Operand operand) { values_[callee_value.index] = operand; }
-  /// Results of the callee that its caller does not return get storage of their own, if they can be
-  /// sized.
-  void plan_result(ir::ValueId allocated) { planned_.push_back(allocated); }
 
   /// Gives the results.
   std::vector<ir::Operand> run();
@@ -63,11 +59,6 @@ private:
   /// symbol's bounds, else a symbol of the caller.
   void define_symbols(const ir::Binding &b, const ir::Operand &operand);
 
-  void planned_alloc(const ir::Binding &b);
-  ir::ValueId bind(ir::BindingKind kind, const std::string &name,
-                   std::span<const ir::Operand> operands, ir::ExprId expr, ir::TypeId type,
-                   SourceLocation location);
-
   void blocks(const ir::Binding &b, ir::Binding &out);
 
   ir::Module &module_;
@@ -78,7 +69,6 @@ private:
   std::vector<ir::ExprId> symbols_; // by callee symbol: what stands for it in the caller
   ir::SymbolDomain &bounds_;
   std::vector<ir::Operand> values_; // by callee value
-  std::vector<ir::ValueId> planned_;
 };
 
 } // namespace cugrt::plan
