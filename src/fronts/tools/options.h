@@ -120,6 +120,12 @@ struct ModelOptions {
   /// What is asked for is a model's time or exactness: inputs and weights that are not given are
   /// drawn at random, and compiling is silent.
   bool is_measured = true;
+
+  /// Of a pack, which is imported and planned already.
+  void require_none() const {
+    planning.require_none();
+    import.require_none();
+  }
 };
 /// All of them: MODULE, --function, --weights and on. Their texts are those of `is_measured`.
 void add_model_options(CLI::App &command, ModelOptions &options);

@@ -107,14 +107,14 @@ LoadedModule load_any(const std::string &path, const ImportOptions &import,
   auto memory = cugrt::detail::sized<cugrt_llm_memory>();
   if (is_onnx(path)) {
     const OnnxModel onnx(path, import, inputs);
-    return {onnx.module(), onnx, onnx.weights(), memory};
+    return {onnx.module(), onnx, onnx.weights(), parse_inputs(onnx.renamed()), memory};
   }
   if (language && is_gguf(path)) {
     cugrt::Module module = plan_language_model(path, *language, memory);
-    return {std::move(module), {}, {}, memory};
+    return {std::move(module), {}, {}, {}, memory};
   }
   import.require_none();
-  return {load_module(path), {}, {}, memory};
+  return {load_module(path), {}, {}, parse_inputs(inputs), memory};
 }
 
 Model::Model(const ModelOptions &options, std::vector<Span> *spans,
@@ -147,16 +147,16 @@ Model::Model(const ModelOptions &options, std::vector<Span> *spans,
 void Model::load(std::vector<Span> *spans) {
   SpanScope span(spans, is_pack(options_.module) ? "load pack" : "load module");
   if (is_pack(options_.module)) {
-    options_.planning.require_none();
-    options_.import.require_none();
+    options_.require_none();
     pack_.emplace(cugrt::Pack::load(options_.module));
+    inputs_ = parse_inputs(options_.inputs);
   } else {
     LoadedModule loaded = load_any(options_.module, options_.import, nullptr, options_.inputs);
     module_.emplace(std::move(loaded.module));
     onnx_ = std::move(loaded.onnx);
     weights_ = std::move(loaded.weights);
+    inputs_ = std::move(loaded.inputs);
   }
-  inputs_ = parse_inputs(onnx_ ? onnx_->rename(options_.inputs) : options_.inputs);
   if (!options_.weights.empty())
     weights_ = cugrt::Weights::load(options_.weights);
   else if (pack_)

@@ -17,12 +17,16 @@ bool is_pack(const std::string &path);
 /// The module in file `path`, which is no pack; "-" is standard input.
 cugrt::Module load_module(const std::string &path);
 
+/// Inputs of a run by parameter: FILE.npy, random, NUMBER, or NUMBER,NUMBER,...
+using Inputs = std::map<std::string, std::string>;
+
 /// A module, and the file of another format that it was made of.
 struct LoadedModule {
   cugrt::Module module;
   std::optional<OnnxModel> onnx;
   std::optional<cugrt::Weights> weights; // that an ONNX file has
-  cugrt_llm_memory memory;               // of a GGUF file; context 0: of none
+  Inputs inputs;
+  cugrt_llm_memory memory; // of a GGUF file; context 0: of none
 };
 /// `inputs`: of a run, see OnnxModel. `language`: null: GGUF files are refused.
 LoadedModule load_any(const std::string &path, const ImportOptions &import,
@@ -40,9 +44,6 @@ struct Span {
 
 /// "n=8, m=3".
 std::string symbols_text(const Symbols &symbols);
-
-/// Inputs of a run by parameter: FILE.npy, random, NUMBER, or NUMBER,NUMBER,...
-using Inputs = std::map<std::string, std::string>;
 
 class Model {
 public:

@@ -114,6 +114,16 @@ OnnxModel::OnnxModel(const std::string &path, const ImportOptions &options,
     throw UserError(message);
   if (*message)
     std::fprintf(stderr, "cugrt: imported for the shapes of these inputs alone: %s\n", message);
+  for (const std::string &input : inputs) {
+    const Named named = find_input(model, input);
+    if (!named.found)
+      throw UserError("the model has no input that --input " + input + " names");
+    if (!named.parameter.empty())
+      renamed_.push_back(named.parameter + "=" +
+                         (named.on_host && is_file(named.value)
+                              ? integers_text(read_npy(named.value))
+                              : named.value));
+  }
 }
 
 cugrt::Module OnnxModel::module() const {
@@ -162,21 +172,6 @@ void write_onnx(const cugrt::Module &module, const cugrt_onnx_model *model,
 
 void OnnxModel::write_onnx(const cugrt::Module &module, const std::string &path) const {
   tool::write_onnx(module, model_.get(), path);
-}
-
-std::vector<std::string> OnnxModel::rename(const std::vector<std::string> &inputs) const {
-  std::vector<std::string> out;
-  for (const std::string &input : inputs) {
-    const Named named = find_input(model_.get(), input);
-    if (!named.found)
-      throw UserError("the model has no input that --input " + input + " names");
-    if (named.parameter.empty())
-      continue;
-    out.push_back(named.parameter + "=" +
-                  (named.on_host && is_file(named.value) ? integers_text(read_npy(named.value))
-                                                         : named.value));
-  }
-  return out;
 }
 
 OnnxInputs OnnxModel::inputs() const {

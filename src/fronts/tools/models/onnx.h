@@ -39,7 +39,7 @@ public:
   bool has_weights() const;
   /// The inputs as they were given, under the names of the function's parameters; what is bound is
   /// left out.
-  std::vector<std::string> rename(const std::vector<std::string> &inputs) const;
+  const std::vector<std::string> &renamed() const { return renamed_; }
   OnnxInputs inputs() const;
   struct Output {
     std::string name, node, op; // of the file
@@ -55,7 +55,7 @@ private:
   std::string path_;
   /// What the model's views of given inputs look into; stays with it.
   std::shared_ptr<std::vector<Array>> given_ = std::make_shared<std::vector<Array>>();
-  std::vector<std::string> given_names_;
+  std::vector<std::string> given_names_, renamed_;
   std::shared_ptr<cugrt_onnx_model> model_;
 };
 
