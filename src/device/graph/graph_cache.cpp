@@ -202,12 +202,7 @@ Result<GraphCache::Rebound> GraphCache::rebind(uint32_t number, InstanceId id,
     return counts.take_status();
   }
   if (counts->rebuild) [[unlikely]] {
-    const bool whole = instance.is_whole();
-    if (Status status = rebuild(number, id, stream); !status.ok()) {
-      if (!whole)
-        drop(id);
-      return status;
-    }
+    CUGRT_TRY(rebuild(number, id, stream));
     return Rebound{true, {}};
   }
   policy_.rebind(id, key_);

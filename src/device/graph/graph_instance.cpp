@@ -66,6 +66,8 @@ Status GraphInstance::evaluate(const RunBinding &run, const LoadedCode &code) {
   }
   value_seen_.resize(topology.values.size());
   dims_seen_.resize(topology.dims.size());
+  new_values_.reserve(topology.values.size());
+  new_dims_.reserve(topology.dims.size());
   point_to_arguments(run);
   for (uint32_t node = 0; node < topology.node_count(); ++node)
     params_.emplace_back(launch_params(run, code, node));
@@ -200,14 +202,10 @@ Status GraphInstance::instead(Status status, const RunBinding &run) const {
 }
 
 Result<PatchCounts> GraphInstance::rebind(const RunBinding &run, const LoadedCode &code) {
-  if (Status status = reevaluate(run, code); !status.ok()) [[unlikely]] {
-    whole_ = restore(run, code);
-    return status;
-  }
-  if (counts_.rebuild) [[unlikely]] {
-    whole_ = restore(run, code);
+  CUGRT_TRY(reevaluate(run, code));
+  if (counts_.rebuild) [[unlikely]]
     return PatchCounts{.rebuild = true};
-  }
+  take_over();
   if (Status status = apply(run); !status.ok()) [[unlikely]] {
     whole_ = false;
     return status;
@@ -221,10 +219,12 @@ Result<PatchCounts> GraphInstance::rebind(const RunBinding &run, const LoadedCod
   return counts_;
 }
 
-/// Everything that depends on what has changed; no node is set.
+/// Everything that depends on what has changed. The instance keeps what it has until take_over().
 Status GraphInstance::reevaluate(const RunBinding &run, const LoadedCode &code) {
   counts_ = {};
   compared_.clear();
+  new_values_.clear();
+  new_dims_.clear();
   changes_ = {};
   ++rebind_;
   for (uint32_t i = 0; i < topology_->inputs.size(); ++i) {
@@ -234,7 +234,6 @@ Status GraphInstance::reevaluate(const RunBinding &run, const LoadedCode &code) 
       continue;
     compared_.push_back({input, value - inputs_[i]});
     changes_ = compared_;
-    inputs_[i] = value;
     for (uint32_t number : topology_->numbers(input.values))
       CUGRT_TRY(reevaluate_value(run, number));
     for (uint32_t number : topology_->numbers(input.dims))
@@ -243,34 +242,33 @@ Status GraphInstance::reevaluate(const RunBinding &run, const LoadedCode &code) 
   return {};
 }
 
-/// Undoes a reevaluate() that has failed: what it changed is evaluated again, from what it was.
-/// Nodes that it marked are set once more by the next rebind. False when that fails.
-bool GraphInstance::restore(const RunBinding &run, const LoadedCode &code) {
-  const std::vector<InputChange> changes = compared_;
-  for (const InputChange &change : changes)
-    inputs_[input_of(change)] -= change.by;
-  RunBinding before = run;
-  for (uint32_t i = 0; i < topology_->inputs.size(); ++i) {
-    const TopologyClass::Input &input = topology_->inputs[i];
-    if (input.kind == RunInput::Kind::symbol)
-      before.symbols[input.index] = static_cast<int64_t>(inputs_[i]);
-    else if (input.kind == RunInput::Kind::base)
-      before.bases[input.index] = inputs_[i];
-    else
-      before.host_values[input.index] = inputs_[i];
+/// What reevaluate() has found becomes what the instance has, and is noted for apply().
+void GraphInstance::take_over() {
+  for (const InputChange &change : compared_)
+    inputs_[input_of(change)] += change.by;
+  for (const auto &[number, value] : new_values_) {
+    const std::span<const TopologyClass::Use> uses = topology_->uses_of(topology_->values[number]);
+    for (const TopologyClass::Use &use : uses) {
+      values_[use.argument] = value;
+      touch(use.node, kParams);
+    }
+    counts_.fields += uses.size();
   }
-  ++rebind_;
-  changes_ = {};
-  for (const InputChange &change : changes) {
-    const TopologyClass::Input &input = topology_->inputs[input_of(change)];
-    for (uint32_t number : topology_->numbers(input.values))
-      if (!reevaluate_value(before, number).ok())
-        return false;
-    for (uint32_t number : topology_->numbers(input.dims))
-      if (!reevaluate_dims(before, code, number).ok())
-        return false;
+  for (const auto &[number, dims] : new_dims_) {
+    const std::span<const TopologyClass::Use> uses = topology_->uses_of(topology_->dims[number]);
+    const bool switched = dims.enabled != dims_[uses[0].node].enabled;
+    for (const TopologyClass::Use &use : uses) {
+      if (switched) {
+        touch(use.node, kEnabled);
+        marks_[use.node] ^= kDisabled;
+      }
+      if (dims.enabled)
+        touch(use.node, kParams);
+      dims_[use.node] = dims;
+      params_[use.node].set_dims(dims.grid, dims.block, dims.shared_bytes);
+    }
+    counts_.fields += uses.size() * (size_t(switched) + size_t(dims.enabled));
   }
-  return true;
 }
 
 /// After everything it points to is in its place for good.
@@ -298,16 +296,10 @@ Status GraphInstance::reevaluate_value(const RunBinding &run, uint32_t number) {
   if (std::exchange(value_seen_[number], rebind_) == rebind_)
     return {};
   const TopologyClass::Shared &shared = topology_->values[number];
-  std::span<const TopologyClass::Use> uses = topology_->uses_of(shared);
   ++counts_.evaluated;
   CUGRT_ASSIGN(uint64_t value, value_of(run, shared));
-  if (value == values_[uses[0].argument])
-    return {};
-  for (const TopologyClass::Use &use : uses) {
-    values_[use.argument] = value;
-    touch(use.node, kParams);
-  }
-  counts_.fields += uses.size();
+  if (value != values_[topology_->uses_of(shared)[0].argument])
+    new_values_.push_back({number, value});
   return {};
 }
 
@@ -316,25 +308,16 @@ Status GraphInstance::reevaluate_dims(const RunBinding &run, const LoadedCode &c
   if (std::exchange(dims_seen_[number], rebind_) == rebind_)
     return {};
   const TopologyClass::Shared &shared = topology_->dims[number];
-  std::span<const TopologyClass::Use> uses = topology_->uses_of(shared);
+  const std::span<const TopologyClass::Use> uses = topology_->uses_of(shared);
   ++counts_.evaluated;
   CUGRT_ASSIGN(LaunchDims dims, dims_of(run, code, shared));
-  const LaunchDims before = dims_[uses[0].node];
+  const LaunchDims &before = dims_[uses[0].node];
   if (dims == before)
     return {};
-  const bool switched = dims.enabled != before.enabled;
-  for (const TopologyClass::Use &use : uses) {
-    if (switched) {
+  if (dims.enabled != before.enabled)
+    for (const TopologyClass::Use &use : uses)
       counts_.rebuild |= is_fixed(run, use.node);
-      touch(use.node, kEnabled);
-      marks_[use.node] ^= kDisabled;
-    }
-    if (dims.enabled)
-      touch(use.node, kParams);
-    dims_[use.node] = dims;
-    params_[use.node].set_dims(dims.grid, dims.block, dims.shared_bytes);
-  }
-  counts_.fields += uses.size() * (size_t(switched) + size_t(dims.enabled));
+  new_dims_.push_back({number, dims});
   return {};
 }
 

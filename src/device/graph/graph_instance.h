@@ -36,9 +36,9 @@ public:
                                                       driver::StreamRef stream,
                                                       const InstanceOptions &options = {});
 
-  /// Patches what differs between the run and what the instance is bound to. After an error, and
-  /// where the run needs an instance of its own (PatchCounts::rebuild), it is bound to what it was,
-  /// where no node was set yet; else it is not whole.
+  /// Patches what differs between the run and what the instance is bound to. Where an expression
+  /// has no value, or the run needs an instance of its own (PatchCounts::rebuild), it stays as it
+  /// was; after an error of a setter it is not whole.
   Result<PatchCounts> rebind(const RunBinding &run, const LoadedCode &code);
   /// False: the instance is in no known state and must be destroyed.
   bool is_whole() const { return whole_; }
@@ -142,7 +142,7 @@ private:
   bool is_fixed(const RunBinding &run, uint32_t node) const;
   Status disable_nodes(const RunBinding &run, const LoadedCode &code);
   Status reevaluate(const RunBinding &run, const LoadedCode &code);
-  bool restore(const RunBinding &run, const LoadedCode &code);
+  void take_over();
   Status reevaluate_value(const RunBinding &run, uint32_t number);
   Status reevaluate_dims(const RunBinding &run, const LoadedCode &code, uint32_t number);
   uint64_t move_several(const InputChange &move);
@@ -175,6 +175,9 @@ private:
   std::vector<uint64_t> value_seen_, dims_seen_; // of the class's values and dims: the last one
   PatchCounts counts_;                           // of this rebind
   std::vector<InputChange> compared_;            // likewise: the inputs that differ
+  // Likewise, by number: the class's values and dims that become others.
+  std::vector<std::pair<uint32_t, uint64_t>> new_values_;
+  std::vector<std::pair<uint32_t, LaunchDims>> new_dims_;
   /// What the patch that is on its way, or the last one, changes: `compared_` or the run's moves.
   std::span<const InputChange> changes_;
   bool can_patch_ = true, whole_ = true;
