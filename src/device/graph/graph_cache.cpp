@@ -67,14 +67,14 @@ Status GraphCache::launch_changed(uint32_t number, driver::StreamRef stream) {
     return region.last->move_bases(*region.run);
   }();
   if (region.last->is_verified() && counts.ok()) [[unlikely]]
-    if (Status status = region.last->verify(*region.run, code_); !status.ok())
+    if (Status status = region.last->verify(*region.run); !status.ok())
       counts = std::move(status);
   if (!counts.ok()) [[unlikely]] {
     drop_last(region);
     return counts.take_status();
   }
   if (Status status = launch_instance(region, *region.last, stream); !status.ok()) [[unlikely]]
-    return region.last->after_patch(std::move(status), *region.run);
+    return region.last->values().after_patch(std::move(status), *region.run);
   count(*counts);
   return {};
 }
@@ -175,7 +175,7 @@ Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
   }
   CUGRT_ASSIGN(Rebound rebound, rebind(number, decision.instance, stream));
   if (Status status = launch_instance(region, *region.last, stream); !status.ok())
-    return region.last->after_patch(std::move(status), *region.run);
+    return region.last->values().after_patch(std::move(status), *region.run);
   if (rebound.built)
     count_built();
   else
@@ -188,13 +188,13 @@ Result<GraphCache::Rebound> GraphCache::rebind(uint32_t number, InstanceId id,
                                                driver::StreamRef stream) {
   CachedRegion &region = regions_[number];
   GraphInstance &instance = *cached_[id].instance;
-  if (!instance.can_patch() && !instance.bound_to(*region.run)) {
+  if (!instance.nodes().can_patch() && !instance.bound_to(*region.run)) {
     CUGRT_TRY(rebuild(number, id, stream));
     return Rebound{true, {}};
   }
   auto counts = [&] {
     ScopeTimer timer(timed(&LaunchRecord::patch_ns));
-    return instance.rebind(*region.run, code_);
+    return instance.rebind(*region.run);
   }();
   if (!counts.ok()) {
     if (!instance.is_whole())
@@ -229,11 +229,12 @@ Status GraphCache::rebuild(uint32_t number, InstanceId id, driver::StreamRef str
   }
   auto instance = [&] {
     ScopeTimer timer(timed(&LaunchRecord::build_ns));
-    return GraphInstance::build(*region.run, code_, cached_[id].instance->shared_topology(), stream,
+    return GraphInstance::build(*region.run, code_,
+                                cached_[id].instance->values().shared_topology(), stream,
                                 options_.instances);
   }();
   if (!instance.ok())
-    return cached_[id].instance->instead(instance.take_status(), *region.run);
+    return cached_[id].instance->values().instead(instance.take_status(), *region.run);
   cached_[id].instance = std::move(*instance);
   region.last = cached_[id].instance.get();
   policy_.rebind(id, key_);

@@ -1,5 +1,5 @@
 // Nodes by their kind: how each is added to the template graph, in the order of the region's steps,
-// and how it is set in an instance; see graph_instance.h.
+// and how it is set in an instance; see graph_nodes.h.
 //
 //   step              added as              set by
 //   kernel            a kernel node         its parameters; of none to launch: disabled
@@ -18,51 +18,57 @@
 // the opposite condition follows the first. What comes after waits for the last.
 //
 //   ──▸ control_set ──▸ IF { then } ──▸ IF { else } ──▸
+#include "device/graph/graph_nodes.h"
+
 #include "device/code/loaded_code.h"
-#include "device/graph/graph_instance.h"
+#include "device/driver/driver_error.h"
 
 #include <map>
 
 namespace cugrt::runtime {
 
+namespace {
+
+/// NodeAdder adds the nodes of `owner` to its graph, and gives what it has made.
 class NodeAdder {
 public:
-  NodeAdder(GraphInstance &instance, const RunBinding &run, const LoadedCode &code)
-      : instance_(instance), topology_(*instance.topology_), run_(run), code_(code),
-        empty_bodies_(code.device().library().capabilities().empty_bodies),
+  NodeAdder(const GraphNodes &owner, GraphValues &values, const RunBinding &run)
+      : owner_(owner), values_(values), topology_(values.topology()), run_(run),
+        code_(values.code()), empty_bodies_(code_.device().library().capabilities().empty_bodies),
         graphs_(topology_.levels.levels.size()), has_work_(graphs_.size()),
         may_change_dims_(topology_.node_count()) {
-    graphs_[0] = instance.graph_.ref();
+    graphs_[0] = owner.graph();
     for (const TopologyClass::Input &input : topology_.inputs)
       for (uint32_t number : topology_.numbers(input.dims))
         for (const TopologyClass::Use &use : topology_.uses_of(topology_.dims[number]))
           may_change_dims_[use.node] = true;
     ends_.reserve(topology_.node_count());
-    instance.nodes_.reserve(topology_.node_count());
+    made_.nodes.reserve(topology_.node_count());
+    made_.ended.resize(owner.is_timed() ? topology_.node_count() : 0);
   }
 
-  Status run() {
-    if (instance_.timed_)
-      CUGRT_TRY(record(instance_.origin_, {}, "begin", origin_));
+  Result<AddedNodes> run() {
+    if (owner_.is_timed())
+      CUGRT_TRY(record(made_.origin, {}, "begin", origin_));
     for (uint32_t node = 0; node < topology_.node_count(); ++node) {
       if (topology_.left_out[node]) {
-        instance_.nodes_.emplace_back();
+        made_.nodes.emplace_back();
         ends_.emplace_back();
         continue;
       }
       find_predecessors(node);
       if (Status added = add(node); !added.ok())
-        return instance_.attribute(std::move(added), run_, node, "node");
-      if (instance_.timed_ && level(node) == 0)
-        CUGRT_TRY(record(instance_.ended_[node], std::span(&ends_.back(), 1), step(node).name,
-                         ends_.back()));
+        return values_.attribute(std::move(added), run_, node, "node");
+      if (owner_.is_timed() && level(node) == 0)
+        CUGRT_TRY(
+            record(made_.ended[node], std::span(&ends_.back(), 1), step(node).name, ends_.back()));
     }
     CUGRT_TRY(fill_bodies());
-    if (instance_.verified_) {
-      instance_.graphs_ = graphs_;
-      instance_.ends_ = ends_;
+    if (code_.device().verifies_nodes()) {
+      made_.graphs = std::move(graphs_);
+      made_.ends = std::move(ends_);
     }
-    return {};
+    return std::move(made_);
   }
 
 private:
@@ -70,16 +76,14 @@ private:
     CUgraphConditionalHandle first = 0, other = 0;
   };
 
-  const StepVariant &variant_of(uint32_t node) const {
-    return run_.program.variants[topology_.variants[node]];
-  }
-  const plan::Step &step(uint32_t node) const { return run_.function.steps[variant_of(node).step]; }
+  const StepVariant &variant_of(uint32_t node) const { return values_.variant_of(run_, node); }
+  const plan::Step &step(uint32_t node) const { return values_.step_of(run_, node); }
   static bool is_empty(const StepVariant &variant) {
     return variant.kind == VariantKind::empty || variant.kind == VariantKind::left_out;
   }
   /// Something else stands in the place of a kernel that is not to run and cannot be disabled.
   bool stays_idle(uint32_t node) const {
-    return !instance_.dims_[node].enabled && instance_.is_fixed(run_, node);
+    return !values_.dims(node).enabled && owner_.is_fixed(run_, node);
   }
   /// A node that records an event of its own; others wait for it in the place of `after`.
   Status record(driver::Event &event, driver::Dependencies after, const std::string &name,
@@ -106,13 +110,13 @@ private:
     for (uint32_t i = topology_.first_predecessor[node]; i < topology_.first_predecessor[node + 1];
          ++i) {
       uint32_t from = topology_.predecessors[i];
-      bool programmatic = topology_.programmatic[i] && !instance_.timed_ &&
+      bool programmatic = topology_.programmatic[i] && !owner_.is_timed() &&
                           code_.begins_early(variant_of(from), variant_of(node)) &&
                           !stays_idle(from) && !stays_idle(node);
       (programmatic ? early_ : after_).push_back(ends_[from]);
       if (programmatic) {
-        instance_.early_.resize(topology_.predecessors.size());
-        instance_.early_[i] = true;
+        made_.early.resize(topology_.predecessors.size());
+        made_.early[i] = true;
       }
     }
     if (const uint32_t before = topology_.idle_lanes[node]; before != kNone)
@@ -131,7 +135,7 @@ private:
       set_handles(node, handles_.at(step(node).conditional));
     auto add_node = [&]() -> Result<driver::GraphNode> {
       const driver::Dependencies after = after_;
-      const uint64_t *values = instance_.values_.data() + topology_.first_argument[node];
+      const uint64_t *values = values_.arguments(node);
       const bool own_kind = program.fixed && program.kind != VariantKind::kernel;
       if (is_empty(program) && (level(node) == 0 || empty_bodies_))
         return graph.add_empty(after, name);
@@ -139,7 +143,7 @@ private:
         return level(node) == 0 ? graph.add_empty(after, name)
                                 : graph.add_kernel(nothing_, after, name);
       if (!own_kind)
-        return graph.add_kernel(instance_.launch_params(run_, code_, node), after, name);
+        return graph.add_kernel(values_.launch_params(run_, node), after, name);
       if (program.kind == VariantKind::copy)
         return graph.add_memcpy(
             {.destination = values[0], .source = values[1], .size_bytes = values[2]}, after, name);
@@ -149,15 +153,15 @@ private:
     };
     CUGRT_ASSIGN(driver::GraphNode added, add_node());
     CUGRT_TRY(graph.add_programmatic_edges(early_, added));
-    instance_.nodes_.push_back(added);
+    made_.nodes.push_back(added);
     ends_.push_back(added);
-    if (instance_.dims_[node].enabled && !may_change_dims_[node])
+    if (values_.dims(node).enabled && !may_change_dims_[node])
       has_work_[level(node)] = true;
     return {};
   }
 
   void set_handles(uint32_t node, const Handles &handles) {
-    uint64_t *values = instance_.values_.data() + topology_.first_argument[node];
+    uint64_t *values = values_.arguments(node);
     values[2] = handles.first;
     values[3] = handles.other;
   }
@@ -177,8 +181,8 @@ private:
     handles_[step(node).conditional] = handles;
     set_handles(node, handles);
     CUGRT_ASSIGN(driver::GraphNode setter,
-                 graph.add_kernel(instance_.launch_params(run_, code_, node), after_, name));
-    instance_.nodes_.push_back(setter);
+                 graph.add_kernel(values_.launch_params(run_, node), after_, name));
+    made_.nodes.push_back(setter);
     has_work_[level(node)] = true;
     const auto type = conditional.kind == plan::ConditionalKind::while_ ? CU_GRAPH_COND_TYPE_WHILE
                                                                         : CU_GRAPH_COND_TYPE_IF;
@@ -206,7 +210,8 @@ private:
     }
   }
 
-  GraphInstance &instance_;
+  const GraphNodes &owner_;
+  GraphValues &values_;
   const TopologyClass &topology_;
   const RunBinding &run_;
   const LoadedCode &code_;
@@ -218,116 +223,190 @@ private:
   driver::GraphNode origin_ = nullptr;  // what all nodes wait for, where they are timed
   std::vector<driver::GraphNode> ends_; // what stands for a node where others wait for it
   std::map<uint32_t, Handles> handles_; // by conditional
+  AddedNodes made_;
   // What the node that is being added waits for: whole, and up to a trigger.
   std::vector<driver::GraphNode> after_, early_;
 };
 
-driver::LaunchParams GraphInstance::launch_params(const RunBinding &run, const LoadedCode &code,
-                                                  uint32_t node) {
-  const StepVariant &variant = run.program.variants[topology_->variants[node]];
-  driver::LaunchParams params;
-  params.function = code.function(variant);
-  params.grid = dims_[node].grid;
-  params.block = dims_[node].block;
-  params.dynamic_shared_bytes = dims_[node].shared_bytes;
-  params.arguments = pointers_.data() + topology_->first_argument[node];
-  params.attributes = code.attributes(variant);
-  params.green = code.green();
-  return params;
+} // namespace
+
+Result<bool> GraphNodes::build(const RunBinding &run, driver::StreamRef stream) {
+  const Device &device = values_.code().device();
+  const size_t count = topology().node_count();
+  params_.reserve(count);
+  marks_.resize(count);
+  touched_.resize(count);
+  for (uint32_t node = 0; node < count; ++node) {
+    params_.emplace_back(values_.launch_params(run, node));
+    marks_[node] = values_.dims(node).enabled ? 0 : kDisabled;
+  }
+  CUGRT_ASSIGN(graph_, driver::Graph::create(device.context(), options_.priority));
+  CUGRT_ASSIGN(added_, NodeAdder(*this, values_, run).run());
+  CUGRT_TRY(instantiate(run));
+  if (device.verifies_nodes())
+    CUGRT_TRY(exec_.mirror_setters());
+  // Setters that come before the first upload make every replay slower.
+  CUGRT_TRY(exec_.upload(stream));
+  CUGRT_ASSIGN(const bool enabled, probe_bodies(run));
+  CUGRT_ASSIGN(const bool disabled, disable_nodes(run));
+  return enabled && disabled;
 }
 
-Status GraphInstance::add_nodes(const RunBinding &run, const LoadedCode &code) {
-  return NodeAdder(*this, run, code).run();
+Status GraphNodes::instantiate(const RunBinding &run) {
+  const std::string &region = run.function.regions[topology().region].name;
+  driver::InstantiateFailure failure;
+  auto exec = driver::GraphExec::instantiate(graph_.ref(), region, &failure);
+  if (!exec.ok()) {
+    for (uint32_t node = 0; failure.node && node < added_.nodes.size(); ++node)
+      if (added_.nodes[node] == failure.node)
+        return values_.attribute(exec.take_status(), run, node, "instantiation");
+    return exec.take_status();
+  }
+  exec_ = std::move(*exec);
+  return {};
+}
+
+std::optional<GraphNodes::Time> GraphNodes::time(uint32_t node) const {
+  auto end_us = [&](uint32_t of) -> std::optional<double> {
+    if (!added_.ended[of])
+      return std::nullopt;
+    auto time = added_.ended[of].milliseconds_since(added_.origin);
+    return time.ok() ? std::optional(double(*time) * 1000) : std::nullopt;
+  };
+  if (!options_.timed)
+    return std::nullopt;
+  const std::optional<double> end = end_us(node);
+  if (!end)
+    return std::nullopt;
+  Time time{0, *end};
+  for (uint32_t i = topology().first_predecessor[node]; i < topology().first_predecessor[node + 1];
+       ++i)
+    time.begin_us = std::max(time.begin_us, end_us(topology().predecessors[i]).value_or(0));
+  if (const uint32_t lane = topology().idle_lanes[node]; lane != kNone)
+    time.begin_us = std::max(time.begin_us, end_us(lane).value_or(0));
+  return time;
+}
+
+std::optional<uint64_t> GraphNodes::tools_id(uint32_t node) const {
+  const driver::DriverApi &api = graph_.ref().api();
+  unsigned long long id = 0;
+  if (!api.GraphNodeGetToolsId || !added_.nodes[node] ||
+      api.GraphNodeGetToolsId(added_.nodes[node], &id) != CUDA_SUCCESS)
+    return std::nullopt;
+  return id;
+}
+
+/// It says nothing about setters and may be gone the next time.
+static bool is_transient(CUresult result) {
+  return result == CUDA_ERROR_OUT_OF_MEMORY || driver::is_sticky(result);
+}
+
+bool GraphNodes::probes_bodies(const RunBinding &run, uint32_t node) const {
+  const StepVariant &variant = values_.variant_of(run, node);
+  const bool is_kernel = variant.kind != VariantKind::empty &&
+                         variant.kind != VariantKind::left_out &&
+                         (variant.kind == VariantKind::kernel || !variant.fixed);
+  return is_kernel && can_disable(run, variant) && topology().levels.level_of[node] != 0 &&
+         !topology().left_out[node] && values_.dims(node).enabled && params_[node];
+}
+
+bool GraphNodes::is_fixed(const RunBinding &run, uint32_t node) const {
+  return (fixed_bodies_ && topology().levels.level_of[node] != 0) ||
+         !can_disable(run, values_.variant_of(run, node));
+}
+
+/// False: the driver does not disable nodes in bodies, and some are to be disabled.
+Result<bool> GraphNodes::disable_nodes(const RunBinding &run) {
+  for (uint32_t node = 0; node < added_.nodes.size(); ++node) {
+    const bool in_body = topology().levels.level_of[node] != 0;
+    if (values_.dims(node).enabled || is_fixed(run, node))
+      continue;
+    CUresult result = exec_.try_enabled(added_.nodes[node], false);
+    if (result == CUDA_SUCCESS)
+      continue;
+    if (!in_body || is_transient(result))
+      return values_.attribute(exec_.enabled_failure(result, values_.step_of(run, node).name), run,
+                               node, "node");
+    values_.code().device().set_setters_reach_bodies(false);
+    return false;
+  }
+  return true;
+}
+
+/// Whether setters reach nodes in bodies is not documented: it is tried on the first instance that
+/// has some, once for each device, with the parameters that the node has. A driver that fails for
+/// another reason is asked again with the next instance. False: a node stays disabled.
+Result<bool> GraphNodes::probe_bodies(const RunBinding &run) {
+  if (!topology().changes_bodies)
+    return true;
+  bool enabled = true;
+  if (!values_.code().device().setters_reach_bodies())
+    for (uint32_t node = 0; node < topology().node_count(); ++node)
+      if (probes_bodies(run, node)) {
+        CUresult result = exec_.kernel_setter()(added_.nodes[node], params_[node]);
+        if (is_transient(result))
+          return setter_failure(result, run, node);
+        if (result == CUDA_SUCCESS)
+          result = exec_.try_enabled(added_.nodes[node], false);
+        if (result == CUDA_SUCCESS) {
+          result = exec_.try_enabled(added_.nodes[node], true);
+          enabled = result == CUDA_SUCCESS;
+        }
+        if (is_transient(result))
+          return values_.attribute(exec_.enabled_failure(result, values_.step_of(run, node).name),
+                                   run, node, "node");
+        values_.code().device().set_setters_reach_bodies(result == CUDA_SUCCESS);
+        break;
+      }
+  can_patch_ = values_.code().device().setters_reach_bodies().value_or(false);
+  return enabled;
 }
 
 // --- Setting ------------------------------------------------------------------------------------
 
-/// Addresses only: each dependent argument moves by as much as its base.
-Result<PatchCounts> GraphInstance::move_bases(const RunBinding &run) {
-  changes_ = {run.moves.data(), run.move_count};
-  driver::KernelSetter set = exec_.kernel_setter();
-  BasePatch *patches = base_patches_.data();
-  uint64_t fields = run.move_count;
-  for (const InputChange *move = run.moves.data(), *end = move + run.move_count; move != end;
-       ++move) {
-    uint64_t by = move->by;
-    BasePatch &patch = patches[move->input.index];
-    if (!patch.value) [[unlikely]] {
-      fields += move_several(*move) - 1;
-      continue;
-    }
-    *patch.value += by;
-    *patch.bound += by;
-    if (!patch.alone || *patch.mark != 0) {
-      if (*patch.mark != (kParams | kListed))
-        touch(patch.number, kParams);
-      continue;
-    }
-    CUresult result = set(patch.node, *patch.params);
-    if (result != CUDA_SUCCESS) [[unlikely]]
-      return setter_failure(result, run, patch.number);
+bool GraphNodes::can_take_over(const RunBinding &run) const {
+  for (const GraphValues::NewDims &now : values_.new_dims()) {
+    const auto uses = topology().uses_of(topology().dims[now.number]);
+    if (now.dims.enabled != values_.dims(uses[0].node).enabled)
+      for (const TopologyClass::Use &use : uses)
+        if (is_fixed(run, use.node))
+          return false;
   }
-  CUGRT_TRY(apply(run));
-  frame_serial_ = run.serial;
-  return PatchCounts{fields, fields};
+  return true;
 }
 
-/// Returns the number of fields.
-uint64_t GraphInstance::move_several(const InputChange &move) {
-  const uint32_t input = input_of(move);
-  if (input == kNone)
-    return 0;
-  inputs_[input] += move.by;
-  uint64_t fields = 0;
-  for (uint32_t number : topology_->numbers(topology_->inputs[input].values))
-    for (const TopologyClass::Use &use : topology_->uses_of(topology_->values[number])) {
-      values_[use.argument] += move.by;
-      touch(use.node, kParams);
-      ++fields;
-    }
-  return fields;
-}
-
-/// One setter for each touched node. A disabled node's parameters wait until it is enabled again:
-/// its launch dimensions are not the ones that it will have.
-Status GraphInstance::apply(const RunBinding &run) {
-  driver::KernelSetter set = exec_.kernel_setter();
-  const driver::GraphNode *nodes = nodes_.data();
-  const driver::KernelNodeParams *params = params_.data();
-  uint8_t *marks = marks_.data();
-  const uint32_t *end = touched_.data() + std::exchange(touched_count_, 0);
-  for (const uint32_t *node = touched_.data(); node != end; ++node) {
-    if (marks[*node] != (kParams | kListed)) [[unlikely]] {
-      CUGRT_TRY(set_node(run, *node));
-      continue;
-    }
-    marks[*node] = 0;
-    CUresult result = set(nodes[*node], params[*node]);
-    if (result != CUDA_SUCCESS) [[unlikely]]
-      return setter_failure(result, run, *node);
-  }
-  return {};
+uint64_t GraphNodes::take_over() {
+  return values_.take_over([&](uint32_t node) { touch(node, kParams); },
+                           [&](uint32_t node, const LaunchDims &dims, bool switched) {
+                             if (switched) {
+                               touch(node, kEnabled);
+                               marks_[node] ^= kDisabled;
+                             }
+                             if (dims.enabled)
+                               touch(node, kParams);
+                             params_[node].set_dims(dims.grid, dims.block, dims.shared_bytes);
+                           });
 }
 
 /// Of a node that is, was or will be disabled.
-Status GraphInstance::set_node(const RunBinding &run, uint32_t node) {
-  const std::string &name = step_of(run, node).name;
+Status GraphNodes::set_node(const RunBinding &run, uint32_t node) {
+  const std::string &name = values_.step_of(run, node).name;
   uint8_t marks = marks_[node];
   bool enabled = !(marks & kDisabled);
   if (enabled && (marks & kParams))
-    if (CUresult result = exec_.kernel_setter()(nodes_[node], params_[node]);
+    if (CUresult result = exec_.kernel_setter()(added_.nodes[node], params_[node]);
         result != CUDA_SUCCESS)
       return setter_failure(result, run, node);
   if (marks & kEnabled)
-    if (Status status = exec_.set_enabled(nodes_[node], enabled, name); !status.ok())
-      return attribute(std::move(status), run, node, "patch");
+    if (Status status = exec_.set_enabled(added_.nodes[node], enabled, name); !status.ok())
+      return values_.attribute(std::move(status), run, node, "patch");
   marks_[node] = enabled ? 0 : static_cast<uint8_t>(marks & (kParams | kDisabled));
   return {};
 }
 
-Status GraphInstance::setter_failure(CUresult result, const RunBinding &run, uint32_t node) const {
-  const std::string &name = step_of(run, node).name;
-  return attribute(exec_.setter_failure(result, name), run, node, "patch");
+Status GraphNodes::setter_failure(CUresult result, const RunBinding &run, uint32_t node) const {
+  const std::string &name = values_.step_of(run, node).name;
+  return values_.attribute(exec_.setter_failure(result, name), run, node, "patch");
 }
 
 } // namespace cugrt::runtime

@@ -66,7 +66,8 @@ void GraphCache::adopt_prepared() {
       chosen_.push_back(made.variants[step - first_step]);
     auto known = region.classes->find(chosen_);
     if (!known)
-      known = region.classes->add(chosen_, {classes_++, prepared.instance->shared_topology()});
+      known =
+          region.classes->add(chosen_, {classes_++, prepared.instance->values().shared_topology()});
     prepared.instance->share_topology(known->topology);
     prepared.instance->last_launch = completed_; // as recent as anything that has ended
     keep(prepared.region, known->number, prepared.key, std::move(prepared.room),

@@ -20,7 +20,7 @@ struct NodeRow {
   SourceLocation location;
   std::optional<uint64_t> id;    // of profilers
   std::optional<uint64_t> bytes; // of the tensors that it reads and those that it writes
-  std::optional<GraphInstance::NodeTime> time;
+  std::optional<GraphNodes::Time> time;
 };
 
 Json dim3_json(const driver::Dim3 &dim) { return Json{dim.x, dim.y, dim.z}; }
@@ -30,8 +30,8 @@ Json dim3_json(const driver::Dim3 &dim) { return Json{dim.x, dim.y, dim.z}; }
 std::optional<uint64_t> bytes_of(const GraphCache::View &view, const plan::Step &step) {
   const plan::Function &function = view.run->function;
   std::vector<int64_t> symbols = view.run->symbols;
-  for (size_t i = 0; i < view.instance->key().size(); ++i)
-    symbols[view.region->key[i].index] = static_cast<int64_t>(view.instance->key()[i]);
+  for (size_t i = 0; i < view.instance->values().key().size(); ++i)
+    symbols[view.region->key[i].index] = static_cast<int64_t>(view.instance->values().key()[i]);
   uint64_t bytes = 0;
   std::vector<std::pair<uint32_t, bool>> seen;
   for (uint32_t a = step.accesses.begin; a < step.accesses.end(); ++a) {
@@ -75,15 +75,15 @@ std::vector<NodeRow> nodes_of(const plan::Plan &plan, const GraphCache::View &vi
       if (!variant.fixed)
         row.kernel = "transfer_" + row.kind;
     }
-    row.dims = view.instance->dims(node);
+    row.dims = view.instance->values().dims(node);
     row.location = view.run->function.steps[variant.step].location;
-    row.id = view.instance->tools_id(node);
+    row.id = view.instance->nodes().tools_id(node);
     row.bytes = bytes_of(view, view.run->function.steps[variant.step]);
-    row.time = view.instance->node_time(node);
+    row.time = view.instance->nodes().time(node);
     for (uint32_t i = topology.first_predecessor[node]; i < topology.first_predecessor[node + 1];
          ++i) {
       row.after.push_back(numbers[topology.predecessors[i]]);
-      row.programmatic.push_back(view.instance->is_programmatic(i));
+      row.programmatic.push_back(view.instance->nodes().is_programmatic(i));
     }
     rows.push_back(std::move(row));
   }
@@ -92,7 +92,7 @@ std::vector<NodeRow> nodes_of(const plan::Plan &plan, const GraphCache::View &vi
 
 std::string key_text(const GraphCache::View &view) {
   std::string text;
-  std::span<const uint64_t> key = view.instance->key();
+  std::span<const uint64_t> key = view.instance->values().key();
   for (size_t i = 0; i < key.size(); ++i)
     text += (i ? ", " : "") + view.run->function.symbols[view.region->key[i].index].name + " = " +
             std::to_string(static_cast<int64_t>(key[i]));
@@ -131,9 +131,9 @@ std::string to_json(const plan::Plan &plan, const std::vector<GraphCache::View> 
   for (const GraphCache::View &view : views) {
     Json instance{{"function", view.run->function.name}, {"region", view.region->name}};
     Json key = Json::object();
-    for (size_t i = 0; i < view.instance->key().size(); ++i)
+    for (size_t i = 0; i < view.instance->values().key().size(); ++i)
       key[view.run->function.symbols[view.region->key[i].index].name] =
-          static_cast<int64_t>(view.instance->key()[i]);
+          static_cast<int64_t>(view.instance->values().key()[i]);
     instance["key"] = std::move(key);
     instance["launch"] = view.instance->last_launch; // by number, of the session's
     Json nodes = Json::array(), edges = Json::array(), programmatic = Json::array();

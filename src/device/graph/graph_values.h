@@ -1,0 +1,159 @@
+// The values of an instance: what its nodes are to have, by the run that it is bound to.
+//
+// GraphValues owns the value of each of the class's inputs, of each argument of a node, and the
+// launch dimensions of each node. compare() finds what a run makes of them and keeps that apart;
+// take_over() puts it in their place.
+#pragma once
+
+#include "device/graph/step_launch.h"
+#include "device/graph/topology_class.h"
+
+#include <memory>
+
+namespace cugrt::runtime {
+
+/// What a rebind did.
+struct PatchCounts {
+  uint64_t fields = 0;    // node parameters that changed
+  uint64_t evaluated = 0; // expressions and addresses that had to be computed for that
+  bool rebuild = false;   // nothing is set: the run needs an instance of its own
+};
+
+class GraphValues {
+public:
+  GraphValues(const LoadedCode &code, std::shared_ptr<const TopologyClass> topology)
+      : code_(code), topology_(std::move(topology)) {}
+  GraphValues(const GraphValues &) = delete; // pointers lead into it
+
+  /// All of them, once; the other functions come after it. Errors name the step.
+  Status evaluate(const RunBinding &run);
+  /// Evaluates what depends on inputs that differ in the run, for new_dims() and take_over(). The
+  /// values stay as they are.
+  Status compare(const RunBinding &run);
+  uint64_t evaluated() const { return evaluated_; } // expressions, by the last compare()
+
+  /// Dimensions that the last compare() found to become others, by number in the class.
+  struct NewDims {
+    uint32_t number;
+    LaunchDims dims;
+  };
+  std::span<const NewDims> new_dims() const { return new_dims_; }
+  /// What compare() has found takes the place of what was. Returns the number of fields. Calls
+  /// `argument` with each node that has another value, a node possibly several times, and `dims`
+  /// with each node, its dimensions and whether these enable or disable it.
+  template <class Argument, class Dims> uint64_t take_over(Argument argument, Dims dims) {
+    for (const InputChange &change : compared_)
+      inputs_[input_of(change)] += change.by;
+    uint64_t fields = 0;
+    for (const NewValue &now : new_values_) {
+      const std::span<const TopologyClass::Use> uses =
+          topology_->uses_of(topology_->values[now.number]);
+      for (const TopologyClass::Use &use : uses) {
+        arguments_[use.argument] = now.value;
+        argument(use.node);
+      }
+      fields += uses.size();
+    }
+    for (const NewDims &now : new_dims_) {
+      const std::span<const TopologyClass::Use> uses =
+          topology_->uses_of(topology_->dims[now.number]);
+      const bool switched = now.dims.enabled != dims_[uses[0].node].enabled;
+      for (const TopologyClass::Use &use : uses) {
+        dims_[use.node] = now.dims;
+        dims(use.node, now.dims, switched);
+      }
+      fields += uses.size() * (size_t(switched) + size_t(now.dims.enabled));
+    }
+    return fields;
+  }
+
+  /// Where a base's address is, and the argument that moves with it; valid as long as the values.
+  struct BasePlace {
+    uint64_t *value = nullptr; // its only argument; null: there are none or several
+    uint64_t *bound = nullptr; // the input
+    uint32_t node = 0;         // that has the argument
+  };
+  BasePlace place_of(const TopologyClass::BaseUse &base);
+  /// Arguments move by as much as the base does, and `argument` is called with their nodes. Returns
+  /// the number of fields.
+  template <class Argument> uint64_t move(const InputChange &change, Argument argument) {
+    const uint32_t input = input_of(change);
+    if (input == kNone)
+      return 0;
+    inputs_[input] += change.by;
+    uint64_t fields = 0;
+    for (uint32_t number : topology_->numbers(topology_->inputs[input].values))
+      for (const TopologyClass::Use &use : topology_->uses_of(topology_->values[number])) {
+        arguments_[use.argument] += change.by;
+        argument(use.node);
+        ++fields;
+      }
+    return fields;
+  }
+  /// What the patch on its way changes; the run's own list, which stays until the next patch.
+  void set_changes(std::span<const InputChange> changes) { changes_ = changes; }
+
+  const LoadedCode &code() const { return code_; }
+  const TopologyClass &topology() const { return *topology_; }
+  const std::shared_ptr<const TopologyClass> &shared_topology() const { return topology_; }
+  /// Takes an equal class in place of its own copy.
+  void share_topology(std::shared_ptr<const TopologyClass> same) { topology_ = std::move(same); }
+  /// The values of the key's symbols.
+  std::span<const uint64_t> key() const { return {inputs_.data(), topology_->key_size}; }
+  const LaunchDims &dims(size_t node) const { return dims_[node]; }
+  /// A node's arguments, in the order of its variant's sources.
+  uint64_t *arguments(uint32_t node) { return &arguments_[topology_->first_argument[node]]; }
+  const uint64_t *arguments(uint32_t node) const {
+    return arguments_.data() + topology_->first_argument[node];
+  }
+  /// As a launch takes them.
+  driver::LaunchParams launch_params(const RunBinding &run, uint32_t node);
+  const StepVariant &variant_of(const RunBinding &run, uint32_t node) const {
+    return run.program.variants[topology_->variants[node]];
+  }
+  const plan::Step &step_of(const RunBinding &run, uint32_t node) const {
+    return run.function.steps[variant_of(run, node).step];
+  }
+
+  /// An error about one node, with its step's place in the module, the symbols that its fields
+  /// depend on and, while a change is on its way, their old and new values; about `value`, one of
+  /// the class's, with what that one depends on.
+  Status attribute(Status status, const RunBinding &run, uint32_t node, const char *what,
+                   const TopologyClass::Shared *value = nullptr) const;
+  /// An error of the launch right after a patch, with what that changed.
+  Status after_patch(Status status, const RunBinding &run) const;
+  /// An error of the build that is to take this instance's place, with what it is bound to.
+  Status instead(Status status, const RunBinding &run) const;
+
+private:
+  struct NewValue {
+    uint32_t number; // in the class
+    uint64_t value;
+  };
+  Status evaluate_constant(const RunBinding &run);
+  void point_to_arguments(const RunBinding &run);
+  Result<uint64_t> value_of(const RunBinding &run, const TopologyClass::Shared &shared) const;
+  Result<LaunchDims> dims_of(const RunBinding &run, const TopologyClass::Shared &shared) const;
+  Status compare_value(const RunBinding &run, uint32_t number);
+  Status compare_dims(const RunBinding &run, uint32_t number);
+  std::string changes_text(const RunBinding &run, uint32_t node,
+                           const TopologyClass::Shared *value) const;
+  uint32_t input_of(const InputChange &change) const;
+
+  const LoadedCode &code_;
+  std::shared_ptr<const TopologyClass> topology_;
+  std::vector<uint64_t> inputs_;    // what each of the class's inputs was when the nodes were set
+  std::vector<uint64_t> arguments_; // of all nodes
+  std::vector<void *> pointers_;    // into arguments_, which never moves: to each argument
+  std::vector<LaunchDims> dims_;    // of each node
+  uint64_t comparison_ = 0;         // number of this one
+  std::vector<uint64_t> value_seen_, dims_seen_; // of the class's values and dims: the last one
+  uint64_t evaluated_ = 0;
+  std::vector<InputChange> compared_; // of this comparison: the inputs that differ,
+  std::vector<NewValue> new_values_;  // and values
+  std::vector<NewDims> new_dims_;     // and dimensions that become others
+  /// What the patch that is on its way, or the last one, changes: `compared_` or the run's moves.
+  std::span<const InputChange> changes_;
+};
+
+} // namespace cugrt::runtime
