@@ -66,15 +66,12 @@ Status GraphCache::launch_changed(uint32_t number, driver::StreamRef stream) {
     ScopeTimer timer(timed(&LaunchRecord::patch_ns));
     return region.last->move_bases(*region.run);
   }();
-  if (region.last->is_verified() && counts.ok()) [[unlikely]]
-    if (Status status = region.last->verify(*region.run); !status.ok())
-      counts = std::move(status);
   if (!counts.ok()) [[unlikely]] {
     drop_last(region);
     return counts.take_status();
   }
   if (Status status = launch_instance(region, *region.last, stream); !status.ok()) [[unlikely]]
-    return region.last->values().after_patch(std::move(status), *region.run);
+    return region.last->values().after_patch(std::move(status), *region.run, region.run->moved());
   count(*counts);
   return {};
 }
@@ -174,12 +171,15 @@ Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
     break;
   }
   CUGRT_ASSIGN(Rebound rebound, rebind(number, decision.instance, stream));
-  if (Status status = launch_instance(region, *region.last, stream); !status.ok())
-    return region.last->values().after_patch(std::move(status), *region.run);
-  if (rebound.built)
-    count_built();
-  else
-    count(rebound.counts);
+  Status status = launch_instance(region, *region.last, stream);
+  if (rebound.built) {
+    if (status.ok())
+      count_built();
+    return status;
+  }
+  if (!status.ok())
+    return region.last->values().after_patch(std::move(status), *region.run, changes_.inputs);
+  count(rebound.counts);
   return {};
 }
 
@@ -194,7 +194,7 @@ Result<GraphCache::Rebound> GraphCache::rebind(uint32_t number, InstanceId id,
   }
   auto counts = [&] {
     ScopeTimer timer(timed(&LaunchRecord::patch_ns));
-    return instance.rebind(*region.run);
+    return instance.rebind(*region.run, changes_);
   }();
   if (!counts.ok()) {
     if (!instance.is_whole())
@@ -268,10 +268,11 @@ Status GraphCache::build(uint32_t number, const TopologyClasses::Known &topology
 
 GraphInstance *GraphCache::keep(uint32_t number, uint64_t topology, std::span<const int64_t> key,
                                 BudgetShare room, std::unique_ptr<GraphInstance> instance) {
-  cached_.resize(
-      std::max(cached_.size(), policy_.capacity() + 1)); // may fail; what follows may not
-  InstanceId id = policy_.add(key, topology, std::move(room));
   const TopologyClass &made = instance->topology();
+  // These two may fail; what follows may not.
+  cached_.resize(std::max(cached_.size(), policy_.capacity() + 1));
+  changes_.reserve(made);
+  InstanceId id = policy_.add(key, topology, std::move(room));
   counters_.largest_nodes = std::max<uint64_t>(counters_.largest_nodes, made.graph_node_count());
   counters_.largest_edges = std::max<uint64_t>(counters_.largest_edges, made.edge_count());
   cached_[id] = {number, ++built_, std::move(instance)};

@@ -185,6 +185,7 @@ private:
   std::vector<int64_t> key_;           // scratch
   std::vector<uint32_t> chosen_;       // likewise
   LaunchScratch scratch_;
+  RunChanges changes_; // likewise
   uint64_t launches_ = 0, completed_ = 0, built_ = 0, classes_ = 0;
   std::atomic<bool> sealed_ = false; // any thread asks
 };

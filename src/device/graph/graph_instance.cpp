@@ -49,11 +49,17 @@ void GraphInstance::make_base_patches() {
   }
 }
 
-Result<PatchCounts> GraphInstance::rebind(const RunBinding &run) {
-  CUGRT_TRY(values_.compare(run));
-  if (!nodes_.can_take_over(run)) [[unlikely]]
+Result<PatchCounts> GraphInstance::rebind(const RunBinding &run, RunChanges &changes) {
+  Result<PatchCounts> counts = patch(run, changes);
+  values_.set_changes({});
+  return counts;
+}
+
+Result<PatchCounts> GraphInstance::patch(const RunBinding &run, RunChanges &changes) {
+  CUGRT_TRY(values_.compare(run, changes));
+  if (!nodes_.can_take_over(changes, run)) [[unlikely]]
     return PatchCounts{.rebuild = true};
-  const PatchCounts counts{nodes_.take_over(), values_.evaluated()};
+  const PatchCounts counts{nodes_.take_over(changes), changes.evaluated};
   Status status = nodes_.set(run);
   if (status.ok())
     frame_serial_ = run.serial;
@@ -67,16 +73,15 @@ Result<PatchCounts> GraphInstance::rebind(const RunBinding &run) {
 
 /// Addresses only: each dependent argument moves by as much as its base.
 Result<PatchCounts> GraphInstance::move_bases(const RunBinding &run) {
-  values_.set_changes({run.moves.data(), run.move_count});
+  values_.set_changes(run.moved());
   driver::KernelSetter set = nodes_.setter();
   BasePatch *patches = base_patches_.data();
   uint64_t fields = run.move_count;
-  for (const InputChange *move = run.moves.data(), *end = move + run.move_count; move != end;
-       ++move) {
-    uint64_t by = move->by;
-    BasePatch &patch = patches[move->input.index];
+  for (const InputChange &move : run.moved()) {
+    uint64_t by = move.by;
+    BasePatch &patch = patches[move.input.index];
     if (!patch.base.value) [[unlikely]] {
-      fields += values_.move(*move, [&](uint32_t node) { nodes_.touch(node); }) - 1;
+      fields += values_.move(move, [&](uint32_t node) { nodes_.touch(node); }) - 1;
       continue;
     }
     *patch.base.value += by;
@@ -90,6 +95,9 @@ Result<PatchCounts> GraphInstance::move_bases(const RunBinding &run) {
       return nodes_.setter_failure(result, run, patch.node.number);
   }
   CUGRT_TRY(nodes_.set(run));
+  if (verified_) [[unlikely]]
+    CUGRT_TRY(verify(run));
+  values_.set_changes({});
   frame_serial_ = run.serial;
   return PatchCounts{fields, fields};
 }

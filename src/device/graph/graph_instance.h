@@ -25,8 +25,8 @@ public:
 
   /// Patches what differs between the run and what the instance is bound to. Where an expression
   /// has no value, or the run needs an instance of its own (PatchCounts::rebuild), it stays as it
-  /// was; after an error of a setter it is not whole.
-  Result<PatchCounts> rebind(const RunBinding &run);
+  /// was; after an error of a setter it is not whole. `changes` is as compare() wants it.
+  Result<PatchCounts> rebind(const RunBinding &run, RunChanges &changes);
   /// False: the instance is in no known state and must be destroyed.
   bool is_whole() const { return whole_; }
   bool bound_to(const RunBinding &run) const { return frame_serial_ == run.serial; }
@@ -35,14 +35,8 @@ public:
   bool can_move_bases(const RunBinding &run) const {
     return frame_serial_ == run.moves_since && nodes_.can_patch();
   }
-  /// As rebind(), when can_move_bases(), but the owner of a verified instance verifies it; after an
-  /// error the instance must be destroyed.
+  /// As rebind(), when can_move_bases(); after an error the instance must be destroyed.
   Result<PatchCounts> move_bases(const RunBinding &run);
-
-  /// Compares every node with the plan, of instances that are verified (Device::verifies_nodes())
-  /// alone; see verify_nodes().
-  Status verify(const RunBinding &run) const { return verify_nodes(values_, nodes_, run); }
-  bool is_verified() const { return verified_; }
 
   Status launch(driver::StreamRef stream, const std::string &name) const {
     return nodes_.launch(stream, name);
@@ -70,6 +64,8 @@ private:
   GraphInstance(const LoadedCode &code, std::shared_ptr<const TopologyClass> topology,
                 const InstanceOptions &options, bool fixed_bodies);
   void make_base_patches();
+  Result<PatchCounts> patch(const RunBinding &run, RunChanges &changes);
+  Status verify(const RunBinding &run) const { return verify_nodes(values_, nodes_, run); }
 
   uint64_t frame_serial_ = 0;
   bool whole_ = true;

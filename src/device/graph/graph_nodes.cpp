@@ -364,8 +364,8 @@ Result<bool> GraphNodes::probe_bodies(const RunBinding &run) {
 
 // --- Setting ------------------------------------------------------------------------------------
 
-bool GraphNodes::can_take_over(const RunBinding &run) const {
-  for (const GraphValues::NewDims &now : values_.new_dims()) {
+bool GraphNodes::can_take_over(const RunChanges &changes, const RunBinding &run) const {
+  for (const RunChanges::NewDims &now : changes.dims) {
     const auto uses = topology().uses_of(topology().dims[now.number]);
     if (now.dims.enabled != values_.dims(uses[0].node).enabled)
       for (const TopologyClass::Use &use : uses)
@@ -375,17 +375,18 @@ bool GraphNodes::can_take_over(const RunBinding &run) const {
   return true;
 }
 
-uint64_t GraphNodes::take_over() {
-  return values_.take_over([&](uint32_t node) { touch(node, kParams); },
-                           [&](uint32_t node, const LaunchDims &dims, bool switched) {
-                             if (switched) {
-                               touch(node, kEnabled);
-                               marks_[node] ^= kDisabled;
-                             }
-                             if (dims.enabled)
-                               touch(node, kParams);
-                             params_[node].set_dims(dims.grid, dims.block, dims.shared_bytes);
-                           });
+uint64_t GraphNodes::take_over(const RunChanges &changes) {
+  return values_.take_over(
+      changes, [&](uint32_t node) { touch(node, kParams); },
+      [&](uint32_t node, const LaunchDims &dims, bool switched) {
+        if (switched) {
+          touch(node, kEnabled);
+          marks_[node] ^= kDisabled;
+        }
+        if (dims.enabled)
+          touch(node, kParams);
+        params_[node].set_dims(dims.grid, dims.block, dims.shared_bytes);
+      });
 }
 
 /// Of a node that is, was or will be disabled.

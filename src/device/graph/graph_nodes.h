@@ -42,11 +42,10 @@ public:
   /// False where the driver's setters do not reach nodes in bodies, and these depend on what a run
   /// can change: such nodes stay as they were built.
   bool can_patch() const { return can_patch_; }
-  /// Whether no node stays as it is whose new dimensions, found by GraphValues::compare(), enable
-  /// or disable it.
-  bool can_take_over(const RunBinding &run) const;
-  /// The values' new ones become what the nodes are to have. Returns the number of fields.
-  uint64_t take_over();
+  /// Whether each node whose new dimensions enable or disable it can be enabled and disabled.
+  bool can_take_over(const RunChanges &changes, const RunBinding &run) const;
+  /// The values become the new ones, which the nodes are to have. Returns the number of fields.
+  uint64_t take_over(const RunChanges &changes);
   /// One setter for each node that was touched. A disabled node's parameters wait until it is
   /// enabled again: its launch dimensions are not the ones that it will have. After an error the
   /// nodes are in no known state. Inlined into every run that changes something.

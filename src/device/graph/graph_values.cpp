@@ -4,6 +4,7 @@
 #include "device/code/loaded_code.h"
 #include "device/program/symbol_binding.h"
 
+#include <algorithm>
 #include <bit>
 #include <optional>
 
@@ -41,6 +42,14 @@ static std::string change_text(const RunBinding &run, const InputChange &change)
   return input_change_text(run, change.input, now - change.by, now);
 }
 
+void RunChanges::reserve(const TopologyClass &topology) {
+  inputs.reserve(topology.inputs.size());
+  values.reserve(topology.values.size());
+  dims.reserve(topology.dims.size());
+  value_seen.resize(std::max(value_seen.size(), topology.values.size()));
+  dims_seen.resize(std::max(dims_seen.size(), topology.dims.size()));
+}
+
 Status GraphValues::evaluate(const RunBinding &run) {
   const TopologyClass &topology = *topology_;
   for (const TopologyClass::Input &input : topology.inputs) {
@@ -59,11 +68,6 @@ Status GraphValues::evaluate(const RunBinding &run) {
     for (const TopologyClass::Use &use : topology.uses_of(shared))
       dims_[use.node] = dims;
   }
-  value_seen_.resize(topology.values.size());
-  dims_seen_.resize(topology.dims.size());
-  new_values_.reserve(topology.values.size());
-  new_dims_.reserve(topology.dims.size());
-  compared_.reserve(topology.inputs.size());
   point_to_arguments(run);
   return {};
 }
@@ -196,9 +200,10 @@ driver::LaunchParams GraphValues::launch_params(const RunBinding &run, uint32_t 
   return params;
 }
 
-Status GraphValues::after_patch(Status status, const RunBinding &run) const {
+Status GraphValues::after_patch(Status status, const RunBinding &run,
+                                std::span<const InputChange> changes) const {
   std::string text;
-  for (const InputChange &change : changes_)
+  for (const InputChange &change : changes)
     if (input_of(change) != kNone)
       text += (text.empty() ? "" : ", ") + change_text(run, change);
   return text.empty() ? std::move(status)
@@ -214,48 +219,50 @@ Status GraphValues::instead(Status status, const RunBinding &run) const {
   return std::move(status).in("instance built anew (" + text + ")");
 }
 
-Status GraphValues::compare(const RunBinding &run) {
-  evaluated_ = 0;
-  compared_.clear();
-  new_values_.clear();
-  new_dims_.clear();
+Status GraphValues::compare(const RunBinding &run, RunChanges &changes) {
+  changes.inputs.clear();
+  changes.values.clear();
+  changes.dims.clear();
+  changes.evaluated = 0;
+  ++changes.comparison;
   changes_ = {};
-  ++comparison_;
   for (uint32_t i = 0; i < topology_->inputs.size(); ++i) {
     const TopologyClass::Input &input = topology_->inputs[i];
     CUGRT_ASSIGN(uint64_t value, run.value(input));
     if (value == inputs_[i])
       continue;
-    compared_.push_back({input, value - inputs_[i]});
-    changes_ = compared_;
+    changes.inputs.push_back({input, value - inputs_[i]});
+    changes_ = changes.inputs;
     for (uint32_t number : topology_->numbers(input.values))
-      CUGRT_TRY(compare_value(run, number));
+      CUGRT_TRY(compare_value(run, number, changes));
     for (uint32_t number : topology_->numbers(input.dims))
-      CUGRT_TRY(compare_dims(run, number));
+      CUGRT_TRY(compare_dims(run, number, changes));
   }
   return {};
 }
 
 /// Evaluated once in a rebind, whatever it depends on; all arguments that take it have one value.
-Status GraphValues::compare_value(const RunBinding &run, uint32_t number) {
-  if (std::exchange(value_seen_[number], comparison_) == comparison_)
+Status GraphValues::compare_value(const RunBinding &run, uint32_t number,
+                                  RunChanges &changes) const {
+  if (std::exchange(changes.value_seen[number], changes.comparison) == changes.comparison)
     return {};
   const TopologyClass::Shared &shared = topology_->values[number];
-  ++evaluated_;
+  ++changes.evaluated;
   CUGRT_ASSIGN(uint64_t value, value_of(run, shared));
   if (value != arguments_[topology_->uses_of(shared)[0].argument])
-    new_values_.push_back({number, value});
+    changes.values.push_back({number, value});
   return {};
 }
 
-Status GraphValues::compare_dims(const RunBinding &run, uint32_t number) {
-  if (std::exchange(dims_seen_[number], comparison_) == comparison_)
+Status GraphValues::compare_dims(const RunBinding &run, uint32_t number,
+                                 RunChanges &changes) const {
+  if (std::exchange(changes.dims_seen[number], changes.comparison) == changes.comparison)
     return {};
   const TopologyClass::Shared &shared = topology_->dims[number];
-  ++evaluated_;
+  ++changes.evaluated;
   CUGRT_ASSIGN(LaunchDims dims, dims_of(run, shared));
   if (dims != dims_[topology_->uses_of(shared)[0].node])
-    new_dims_.push_back({number, dims});
+    changes.dims.push_back({number, dims});
   return {};
 }
 

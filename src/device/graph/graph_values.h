@@ -1,8 +1,8 @@
 // The values of an instance: what its nodes are to have, by the run that it is bound to.
 //
 // GraphValues owns the value of each of the class's inputs, of each argument of a node, and the
-// launch dimensions of each node. compare() finds what a run makes of them and keeps that apart;
-// take_over() puts it in their place.
+// launch dimensions of each node. compare() finds what a run makes of them, as a list of its own;
+// take_over() puts that in their place.
 #pragma once
 
 #include "device/graph/step_launch.h"
@@ -19,6 +19,30 @@ struct PatchCounts {
   bool rebuild = false;   // nothing is set: the run needs an instance of its own
 };
 
+/// What a run changes of an instance: the inputs that differ, and what of the class's values and
+/// dims, by number, becomes another with them. Whoever patches instances keeps one for all of them,
+/// so that a patch takes no memory.
+struct RunChanges {
+  struct NewValue {
+    uint32_t number;
+    uint64_t value;
+  };
+  struct NewDims {
+    uint32_t number;
+    LaunchDims dims;
+  };
+  std::vector<InputChange> inputs;
+  std::vector<NewValue> values;
+  std::vector<NewDims> dims;
+  uint64_t evaluated = 0; // expressions and addresses
+  // Which comparison evaluated each value and dims last, since several inputs may change them.
+  uint64_t comparison = 0;
+  std::vector<uint64_t> value_seen, dims_seen;
+
+  /// Has room for changes of the class's instances.
+  void reserve(const TopologyClass &topology);
+};
+
 class GraphValues {
 public:
   GraphValues(const LoadedCode &code, std::shared_ptr<const TopologyClass> topology)
@@ -27,25 +51,18 @@ public:
 
   /// All of them, once; the other functions come after it. Errors name the step.
   Status evaluate(const RunBinding &run);
-  /// Evaluates what depends on inputs that differ in the run, for new_dims() and take_over(). The
-  /// values stay as they are.
-  Status compare(const RunBinding &run);
-  uint64_t evaluated() const { return evaluated_; } // expressions, by the last compare()
-
-  /// Dimensions that the last compare() found to become others, by number in the class.
-  struct NewDims {
-    uint32_t number;
-    LaunchDims dims;
-  };
-  std::span<const NewDims> new_dims() const { return new_dims_; }
+  /// Evaluates what depends on inputs that differ in the run. The values stay as they are.
+  /// `changes` has room for the class, and becomes what the patch on its way changes.
+  Status compare(const RunBinding &run, RunChanges &changes);
   /// What compare() has found takes the place of what was. Returns the number of fields. Calls
   /// `argument` with each node that has another value, a node possibly several times, and `dims`
   /// with each node, its dimensions and whether these enable or disable it.
-  template <class Argument, class Dims> uint64_t take_over(Argument argument, Dims dims) {
-    for (const InputChange &change : compared_)
+  template <class Argument, class Dims>
+  uint64_t take_over(const RunChanges &changes, Argument argument, Dims dims) {
+    for (const InputChange &change : changes.inputs)
       inputs_[input_of(change)] += change.by;
     uint64_t fields = 0;
-    for (const NewValue &now : new_values_) {
+    for (const RunChanges::NewValue &now : changes.values) {
       const std::span<const TopologyClass::Use> uses =
           topology_->uses_of(topology_->values[now.number]);
       for (const TopologyClass::Use &use : uses) {
@@ -54,7 +71,7 @@ public:
       }
       fields += uses.size();
     }
-    for (const NewDims &now : new_dims_) {
+    for (const RunChanges::NewDims &now : changes.dims) {
       const std::span<const TopologyClass::Use> uses =
           topology_->uses_of(topology_->dims[now.number]);
       const bool switched = now.dims.enabled != dims_[uses[0].node].enabled;
@@ -90,7 +107,7 @@ public:
       }
     return fields;
   }
-  /// What the patch on its way changes; the run's own list, which stays until the next patch.
+  /// What the patch on its way changes, for errors; empty: there is none.
   void set_changes(std::span<const InputChange> changes) { changes_ = changes; }
 
   const LoadedCode &code() const { return code_; }
@@ -120,22 +137,19 @@ public:
   /// the class's, with what that one depends on.
   Status attribute(Status status, const RunBinding &run, uint32_t node, const char *what,
                    const TopologyClass::Shared *value = nullptr) const;
-  /// An error of the launch right after a patch, with what that changed.
-  Status after_patch(Status status, const RunBinding &run) const;
+  /// An error of the launch right after a patch, with the changes of that.
+  Status after_patch(Status status, const RunBinding &run,
+                     std::span<const InputChange> changes) const;
   /// An error of the build that is to take this instance's place, with what it is bound to.
   Status instead(Status status, const RunBinding &run) const;
 
 private:
-  struct NewValue {
-    uint32_t number; // in the class
-    uint64_t value;
-  };
   Status evaluate_constant(const RunBinding &run);
   void point_to_arguments(const RunBinding &run);
   Result<uint64_t> value_of(const RunBinding &run, const TopologyClass::Shared &shared) const;
   Result<LaunchDims> dims_of(const RunBinding &run, const TopologyClass::Shared &shared) const;
-  Status compare_value(const RunBinding &run, uint32_t number);
-  Status compare_dims(const RunBinding &run, uint32_t number);
+  Status compare_value(const RunBinding &run, uint32_t number, RunChanges &changes) const;
+  Status compare_dims(const RunBinding &run, uint32_t number, RunChanges &changes) const;
   std::string changes_text(const RunBinding &run, uint32_t node,
                            const TopologyClass::Shared *value) const;
   uint32_t input_of(const InputChange &change) const;
@@ -146,13 +160,7 @@ private:
   std::vector<uint64_t> arguments_; // of all nodes
   std::vector<void *> pointers_;    // into arguments_, which never moves: to each argument
   std::vector<LaunchDims> dims_;    // of each node
-  uint64_t comparison_ = 0;         // number of this one
-  std::vector<uint64_t> value_seen_, dims_seen_; // of the class's values and dims: the last one
-  uint64_t evaluated_ = 0;
-  std::vector<InputChange> compared_; // of this comparison: the inputs that differ,
-  std::vector<NewValue> new_values_;  // and values
-  std::vector<NewDims> new_dims_;     // and dimensions that become others
-  /// What the patch that is on its way, or the last one, changes: `compared_` or the run's moves.
+  /// What the patch that is on its way changes; else empty.
   std::span<const InputChange> changes_;
 };
 

@@ -47,6 +47,7 @@ struct RunBinding {
     ++serial;
     moves_since = 0;
   }
+  std::span<const InputChange> moved() const { return {moves.data(), move_count}; }
   /// The first `count` of `moves` were made, and nothing else.
   void end_moves(size_t count) {
     move_count = count;
