@@ -84,7 +84,7 @@ template <class T> T sized() {
   return value;
 }
 
-/// What a function of the C API gives by its last parameter.
+/// Calls a function of the C API and returns the value that its last parameter receives.
 template <class... Parameters, class... Given>
 auto got(cugrt_status *(*function)(Parameters...), Given... given) {
   using Last = std::tuple_element_t<sizeof...(Given), std::tuple<Parameters...>>;
@@ -128,7 +128,7 @@ inline std::string take_text(cugrt_text *text) {
 
 } // namespace detail
 
-/// What a runtime is made from; every field may be left out.
+/// Options of a runtime; every field may be left out.
 struct RuntimeOptions {
   cugrt_driver_kind driver = CUGRT_DRIVER_DEFAULT;
   std::string driver_path = {};
@@ -137,7 +137,7 @@ struct RuntimeOptions {
   cugrt_log_callback log = nullptr;
   void *log_user = nullptr;
   cugrt_log_level log_level = CUGRT_LOG_WARNING;
-  uint32_t multiprocessors = 0; // at least so many of the device's; 0: all of them
+  uint32_t multiprocessors = 0; // at least this many of the device's; 0: all of them
 
   /// Borrows the strings: valid while *this is.
   cugrt_runtime_options c_options() const {
@@ -216,12 +216,12 @@ struct Value : cugrt_value {
 static_assert(sizeof(Value) == sizeof(cugrt_value),
               "arrays of Value are passed as arrays of cugrt_value");
 
-/// Models that share one device's memory: sessions that are opened with `options.group`. It lives
-/// as long as they do, at least.
+/// Models that share one device's memory: sessions that are opened with `options.group`. Lives at
+/// least as long as these sessions.
 class Group : public detail::Handle<cugrt_group, &cugrt_api::group_free> {
 public:
-  /// `budget_bytes`: of all sessions' arenas, weights and results, and of buffers; 0: no limit.
-  /// What follows: as of cugrt_group_options.
+  /// `budget_bytes` limits all sessions' arenas, weights and results, and buffers; 0: no limit. The
+  /// other parameters are as in cugrt_group_options.
   explicit Group(Runtime &runtime, uint64_t budget_bytes = 0, uint32_t low_priority_ahead = 0,
                  uint64_t instance_budget_bytes = 0) {
     auto options = detail::sized<cugrt_group_options>();
@@ -259,7 +259,7 @@ public:
 
 class Stream : public detail::Handle<cugrt_stream, &cugrt_api::stream_free> {
 public:
-  /// `priority`: as of cugrt_session_options.
+  /// `priority` is as in cugrt_session_options.
   explicit Stream(Runtime &runtime, int32_t priority = 0) {
     check(api().stream_create_with_priority(runtime.get(), priority, &handle_));
   }
@@ -271,7 +271,7 @@ class Event : public detail::Handle<cugrt_event, &cugrt_api::event_free> {
 public:
   explicit Event(Runtime &runtime) { check(api().event_create(runtime.get(), &handle_)); }
   void record(void *native_stream) { check(api().event_record(handle_, native_stream)); }
-  /// What is put on the stream from now on waits for the last record; the caller does not.
+  /// Later work of the stream waits for the last record; the caller does not wait.
   void stream_wait(void *native_stream) { check(api().event_stream_wait(handle_, native_stream)); }
   void synchronize() { check(api().event_synchronize(handle_)); }
   double milliseconds_since(const Event &begin) const {
@@ -279,7 +279,7 @@ public:
   }
 };
 
-/// Copies; without a stream they return when the bytes are there.
+/// Copies. Without a stream they return when the bytes are there.
 inline void copy_to_device(Runtime &runtime, uint64_t address, std::span<const std::byte> bytes,
                            Stream *stream = nullptr) {
   check(api().copy_to_device(runtime.get(), address, bytes.data(), bytes.size(),
@@ -313,8 +313,8 @@ public:
     cugrt_tensor tensor = make_tensor(reinterpret_cast<uintptr_t>(bytes), dtype, dims);
     check(api().weights_add(handle_, name.c_str(), &tensor));
   }
-  /// The bytes stay where they are, as in a mapped file; `owner` keeps them as long as these
-  /// weights or a session that was opened with them are there.
+  /// Keeps the caller's bytes, as those of a mapped file. `owner` keeps them alive as long as these
+  /// weights or a session that was opened with them lives.
   void add_shared(const std::string &name, const void *bytes, cugrt_dtype dtype,
                   std::span<const int64_t> dims, std::shared_ptr<const void> owner) {
     cugrt_tensor tensor = make_tensor(reinterpret_cast<uintptr_t>(bytes), dtype, dims);
@@ -325,11 +325,11 @@ public:
     check(api().weights_add_shared(handle_, name.c_str(), &tensor, release, kept));
   }
   size_t count() const { return api().weights_count(handle_); }
-  /// These weights, with those of `changes` in the place of the ones of their names.
+  /// These weights, where those of `changes` replace the ones of the same names.
   Weights replaced(const Weights &changes) const {
     return Weights(detail::got(api().weights_replace, handle_, changes.get()));
   }
-  /// A safetensors file, whole or not at all.
+  /// Writes a safetensors file, whole or not at all.
   void save(const std::string &path) const { check(api().weights_save(handle_, path.c_str())); }
 
 private:
@@ -338,28 +338,28 @@ private:
   explicit Weights(cugrt_weights *weights) : Handle(weights) {}
 };
 
-/// What a file of another format is read with; see cugrt_import_options.
+/// Options for reading a file of another format; see cugrt_import_options.
 struct ImportOptions {
   std::vector<std::string> dims = {}, bounds = {}, bind = {}, preprocess = {};
 };
 
 class Module;
 
-/// A module that is linked with others. What it refers to outlives the call that is given it.
+/// A module to link with others. Everything that it refers to must outlive the call.
 struct LinkPart {
   std::string name; // letters, digits and '_'
   const Module &module;
-  const Weights *weights = nullptr; // null: those that the module was imported with, if any
+  const Weights *weights = nullptr; // null: the weights that the module was imported with, if any
 };
 
 /// Verified IR. Immutable.
 class Module : public detail::Handle<cugrt_module, &cugrt_api::module_free> {
 public:
-  /// The file is taken by its content: text, or an ONNX model.
+  /// The content of the file decides its format: text, or an ONNX model.
   static Module load(const std::string &path) {
     return Module(detail::got(api().module_load, path.c_str()));
   }
-  /// Of an ONNX model.
+  /// Imports an ONNX model.
   static Module load(const std::string &path, const ImportOptions &options) {
     auto c = detail::sized<cugrt_import_options>();
     auto dims = detail::pointers(options.dims), bounds = detail::pointers(options.bounds),
@@ -376,12 +376,12 @@ public:
     return Module(detail::got(api().module_parse, text.data(), text.size(), name.c_str(),
                               base_folder.c_str()));
   }
-  /// Of a library that builds modules in memory; see module_adopt of cugrt_api.
+  /// Takes a module that a library built in memory; see module_adopt of cugrt_api.
   static Module adopt(const cugrt_built_module *built, const std::string &name) {
     return Module(detail::got(api().module_adopt, built, name.c_str()));
   }
-  /// Several modules as one graph; see module_link of cugrt_api. `connect` has "PART.INPUT" and the
-  /// "PART.resultN" that it is.
+  /// Links several modules into one; see module_link of cugrt_api. `connect` pairs a "PART.INPUT"
+  /// with the "PART.resultN" that it takes.
   static Module link(const std::vector<LinkPart> &parts,
                      const std::vector<std::pair<std::string, std::string>> &connect) {
     std::vector<cugrt_link_part> c_parts;
@@ -394,17 +394,17 @@ public:
     return Module(
         detail::got(api().module_link, c_parts.data(), c_parts.size(), joins.data(), joins.size()));
   }
-  /// Those that came with the file; without tensors when there were none.
+  /// The weights that came with the file; without tensors if there were none.
   Weights weights() const {
     cugrt_weights *weights = nullptr;
     check(api().module_weights(handle_, &weights));
     return weights ? Weights(weights) : Weights();
   }
-  /// What the file calls main's inputs and results, in order; none where it was text.
+  /// The names that the file has for main's inputs and results, in order; none for text.
   std::vector<std::string> input_names() const { return names(&cugrt_api::module_input_name); }
   std::vector<std::string> result_names() const { return names(&cugrt_api::module_result_name); }
   std::string print() const { return detail::take_text(detail::got(api().module_print, handle_)); }
-  /// No names: the default pipeline. Options are "name=value".
+  /// Runs passes; no names: the default pipeline. Options are "name=value".
   Module run_passes(const std::vector<std::string> &passes = {},
                     const std::vector<std::string> &options = {}) const {
     auto names = detail::pointers(passes), settings = detail::pointers(options);
@@ -439,13 +439,13 @@ private:
   }
 };
 
-/// A module made ready for machines without a compiler. Immutable, shared by threads.
+/// A module planned and compiled for machines without a compiler. Immutable, shared by threads.
 class Pack : public detail::Handle<cugrt_pack, &cugrt_api::pack_free> {
 public:
   static Pack load(const std::string &path) {
     return Pack(detail::got(api().pack_load, path.c_str()));
   }
-  /// Copies the bytes; a file of weights is looked for in `base_folder`.
+  /// Copies the bytes. `base_folder` is where a file of weights is looked for.
   static Pack parse(std::span<const std::byte> bytes, const std::string &name = "pack",
                     const std::string &base_folder = ".") {
     return Pack(detail::got(api().pack_parse, bytes.data(), bytes.size(), name.c_str(),
@@ -462,7 +462,7 @@ public:
     options.symbol_count = values.size();
     return detail::take_text(detail::got(api().pack_report, handle_, &options));
   }
-  /// Without tensors when the pack has none.
+  /// The pack's weights; without tensors if it has none.
   Weights weights() const {
     cugrt_weights *weights = nullptr;
     check(api().pack_weights(handle_, &weights));
@@ -509,7 +509,7 @@ public:
     return {dims, dims + (is_result ? result(index) : param(index)).rank};
   }
 
-  /// Which nodes' fields differ between two sets of values.
+  /// Reports which nodes' fields differ between two sets of values.
   std::string key_difference(std::span<const cugrt_symbol_value> from,
                              std::span<const cugrt_symbol_value> to,
                              cugrt_report_format format = CUGRT_REPORT_TEXT) const {
@@ -530,7 +530,7 @@ public:
     check(api().executable_compile(runtime.get(), module.get(), options ? options : &defaults,
                                    &handle_));
   }
-  /// With settings of passes, "name=value".
+  /// Compiles with settings of passes, "name=value".
   Executable(Runtime &runtime, const Module &module, const std::vector<std::string> &pass_options) {
     const std::vector<const char *> settings = detail::pointers(pass_options);
     auto options = detail::sized<cugrt_compile_options>();
@@ -538,7 +538,7 @@ public:
     options.pass_option_count = settings.size();
     check(api().executable_compile(runtime.get(), module.get(), &options, &handle_));
   }
-  /// The pack's code for the runtime's device.
+  /// Takes the pack's code for the runtime's device.
   Executable(Runtime &runtime, const Pack &pack) {
     check(api().executable_from_pack(runtime.get(), pack.get(), &handle_));
   }
@@ -558,7 +558,7 @@ public:
 /// Arena and graph instances; one thread at a time.
 class Session : public detail::Handle<cugrt_session, &cugrt_api::session_free> {
 public:
-  /// Fields of `options` other than the weights are used as they are.
+  /// Uses all fields of `options` but the weights as they are.
   Session(Executable &executable, Runtime &runtime, const Weights &weights = {},
           cugrt_session_options options = detail::sized<cugrt_session_options>()) {
     options.weights = weights.get();
@@ -577,7 +577,7 @@ public:
                          void *stream = nullptr) {
     return run(function, std::span(arguments.begin(), arguments.size()), stream);
   }
-  /// Likewise; results that are tensors with an address are written there. Allocates nothing.
+  /// Likewise; writes results that are tensors with an address there. Allocates nothing.
   void run_into(Function function, std::span<const Value> arguments, std::span<Value> results,
                 void *stream = nullptr) {
     auto options = detail::sized<cugrt_run_options>();
@@ -589,22 +589,22 @@ public:
     check(api().session_run(handle_, function.get(), &options));
   }
   void synchronize() { check(api().session_synchronize(handle_)); }
-  /// From the next run on; all weights, as the session was opened with. See session_update_weights.
+  /// Later runs use these weights, which must be complete. See session_update_weights.
   void update_weights(const Weights &weights) {
     check(api().session_update_weights(handle_, weights.get()));
   }
-  /// Likewise, into the memory of the ones before, which no other session reads: nothing is
-  /// patched.
+  /// Likewise, in the memory of the old weights, which no other session may read; patches no
+  /// instance.
   void update_weights_in_place(const Weights &weights) {
     check(api().session_update_weights_in_place(handle_, weights.get()));
   }
-  /// Frees what the weights have on the device until the next run; of a session in a group.
+  /// For a session in a group: frees its weights' device memory until the next run.
   void evict() { check(api().session_evict(handle_)); }
   bool is_resident() const { return detail::got(api().session_is_resident, handle_) != 0; }
   cugrt_memory memory() const { return detail::got(api().session_get_memory, handle_); }
-  /// Runs make nothing any more; see session_seal.
+  /// Later runs allocate no device memory and make no graph instance; see session_seal.
   void seal() { check(api().session_seal(handle_)); }
-  /// Of a session that measures; see sessions_get_latency.
+  /// Latencies of a session that measures them; see sessions_get_latency.
   cugrt_latency host_latency() const {
     auto latency = detail::sized<cugrt_latency>();
     check(api().sessions_get_latency(&handle_, 1, &latency, nullptr));
@@ -613,7 +613,7 @@ public:
   cugrt_latency device_latency() const {
     return detail::got(api().sessions_get_latency, &handle_, 1, nullptr);
   }
-  /// Of a session with a deadline, whose work it waits for; see sessions_get_deadlines.
+  /// Waits for the work of a session with a deadline; see sessions_get_deadlines.
   cugrt_latency whole_latency() const {
     auto latency = detail::sized<cugrt_latency>();
     check(api().sessions_get_deadlines(&handle_, 1, &latency, nullptr));
@@ -622,7 +622,7 @@ public:
   uint64_t missed_deadlines() const {
     return detail::got(api().sessions_get_deadlines, &handle_, 1, nullptr);
   }
-  /// Tensor `index` of what a run handed out, `results`, with its own dimensions: where the device
+  /// Tensor `index` of `results`, which a run returned, with its own dimensions. Where the device
   /// decides one (cugrt_param_info.counted), waits for the session's work and reads it.
   cugrt_tensor counted(Runtime &runtime, Function function, std::span<const Value> results,
                        size_t index) {
@@ -652,8 +652,8 @@ public:
                        symbols.size());
   }
   cugrt_costs costs() const { return detail::got(api().session_get_costs, handle_); }
-  /// What launches became since the last call, the oldest first; empty unless the session was
-  /// opened with record_capacity.
+  /// The launches since the last call, the oldest first; empty unless the session was opened with
+  /// record_capacity.
   std::vector<cugrt_launch_record> read_launches() {
     std::vector<cugrt_launch_record> all;
     std::vector<cugrt_launch_record> part(256, detail::sized<cugrt_launch_record>());

@@ -42,7 +42,7 @@ inline std::vector<int32_t> take_tokens(cugrt_llm_tokens *tokens) {
 }
 } // namespace detail
 
-/// The fields of cugrt_llm_conversation: JSON; what is empty is not there.
+/// The fields of cugrt_llm_conversation as JSON; an empty one is not there.
 struct LanguageConversation {
   std::string messages, tools = {}, documents = {}, variables = {};
   bool add_generation_prompt = true;
@@ -69,7 +69,7 @@ public:
     return detail::take_tokens(tokens);
   }
 
-  /// The same with tools and whatever the template knows; `text` gets what the template wrote.
+  /// The same with tools and other keys of the template; `text` gets what the template wrote.
   std::vector<int32_t> tokenize_chat(const LanguageConversation &conversation,
                                      int32_t *end = nullptr, std::string *text = nullptr) const {
     auto given = detail::sized<cugrt_llm_conversation>();
@@ -90,7 +90,7 @@ public:
     return detail::take_tokens(tokens);
   }
 
-  /// What a token stands for; not always whole characters.
+  /// The bytes of a token's text; not always whole characters.
   std::string token_bytes(int32_t token) const {
     std::string bytes(llm_api().token_bytes(get(), token, nullptr, 0), '\0');
     (void)llm_api().token_bytes(get(), token, bytes.data(), bytes.size());
@@ -106,7 +106,7 @@ struct LanguageSessionOptions {
   void *progress_user = nullptr;
   cugrt_llm_loop loop = CUGRT_LLM_LOOP_HOST;
   const char *pack = nullptr;
-  std::optional<cugrt_dtype> cache = std::nullopt; // as dtype
+  std::optional<cugrt_dtype> cache = std::nullopt; // empty: as dtype
   Group *group = nullptr;
   const char *exclusive = nullptr;
   int32_t priority = 0;
@@ -182,7 +182,7 @@ struct LanguageEvent {
   int32_t token;
   cugrt_llm_stop stop; // CUGRT_LLM_STOP_NOT: it goes on
   std::string text;
-  double log_probability; // where it was asked for, as the further ones
+  double log_probability; // if the options ask for it, as for `likely`
   std::vector<cugrt_llm_likely> likely;
 };
 
@@ -213,7 +213,7 @@ public:
   cugrt_llm_session_info info() const { return detail::got(llm_api().session_get_info, get()); }
   void clear() { check(llm_api().session_clear(get())); }
 
-  /// What later tokens are computed with; see session_set_adapter.
+  /// Computes later tokens with the adapter; see session_set_adapter.
   void set_adapter(const LanguageAdapter &adapter, double scale = 1) {
     check(llm_api().session_set_adapter(get(), adapter.get(), scale));
   }
@@ -222,7 +222,7 @@ public:
     check(llm_api().session_drop_adapter(get(), adapter.get()));
   }
 
-  /// Of the session that the steps run in; see Session.
+  /// The following concern the session that runs the steps; see Session.
   cugrt_memory memory() const {
     return detail::got(api().session_get_memory, llm_api().session_steps(get()));
   }
@@ -231,7 +231,7 @@ public:
     return detail::got(api().session_is_resident, llm_api().session_steps(get())) != 0;
   }
 
-  /// `on_token` gives false to end the generation, and does not throw.
+  /// `on_token` returns false to end the generation, and does not throw.
   cugrt_llm_generate_result
   generate(const GenerateOptions &wanted,
            const std::function<bool(int32_t, std::string_view)> &on_token = {}) {
@@ -246,7 +246,7 @@ public:
     return detail::got(llm_api().generate, get(), &options);
   }
 
-  /// The number of a sequence that has taken an empty place.
+  /// Takes an empty place for a sequence and returns its number.
   uint64_t add(const GenerateOptions &wanted) {
     const cugrt_llm_generate_options options = wanted.c_options();
     return detail::got(llm_api().sequence_add, get(), &options);
