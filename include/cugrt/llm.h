@@ -106,9 +106,9 @@ typedef struct cugrt_llm_session_options {
   int32_t draft; /* cugrt_llm_draft */
   /* The largest rank that an adapter may have, up to 512; 0: the session takes no adapters. */
   int64_t lora_rank;
-  /* The modules that one may add to, as PEFT names them, with commas between: of q_proj, k_proj,
-   * v_proj, o_proj, gate_proj, up_proj, down_proj, embed_tokens and lm_head. NULL or "": the first
-   * seven. Each costs time in every step with an adapter, also where that one has it not. */
+  /* The modules that an adapter may add to, in PEFT's names, with commas between: q_proj,
+   * k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj, embed_tokens, lm_head. NULL or "":
+   * the first seven. Each costs time in every step with an adapter, even with one that lacks it. */
   const char *lora_targets;
   int32_t time_steps; /* as in cugrt_session_options, for session_steps */
 } cugrt_llm_session_options;

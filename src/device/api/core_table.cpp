@@ -1,5 +1,5 @@
-// The one exported function of the library for devices, which runs packs. Its table is the same; an
-// entry that needs what is not there says so.
+// Exports cugrt_get_api in the library for devices, which runs packs only. Its table has the same
+// entries; those that the library lacks return CUGRT_UNSUPPORTED.
 #include "device/api/entries.h"
 #include "device/api/guard.h"
 

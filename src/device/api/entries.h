@@ -1,5 +1,5 @@
-// The functions of the table, by concern; table.cpp joins them, and core_table.cpp those that the
-// library for devices has. Meanings stand in cugrt/cugrt.h.
+// Functions of the API table, by concern. table.cpp joins all of them; core_table.cpp joins those
+// of the library for devices. cugrt/cugrt.h documents them.
 #pragma once
 
 #include "cugrt/cugrt.h"
@@ -15,16 +15,16 @@ void add_executable_entries(cugrt_api &table);
 void add_session_entries(cugrt_api &table);
 void add_group_entries(cugrt_api &table);
 void add_pack_entries(cugrt_api &table);
-/// A table with the entries above, which both libraries have.
+/// Makes a table with the entries above, which both libraries have.
 cugrt_api make_device_table(const char *version);
-// Of the whole library alone.
+// Adds the entries that only the whole library has.
 void add_module_entries(cugrt_api &table);
 void add_link_entries(cugrt_api &table);
 void add_compile_entries(cugrt_api &table);
 void add_cache_entries(cugrt_api &table);
 void add_report_entries(cugrt_api &table);
 
-/// The entry `doctor`; `examine` looks at what the library has.
+/// Implements the entry `doctor`; `examine` fills in what the library can find out.
 cugrt_status *report_doctor(const cugrt_runtime_options *options, cugrt_report_format format,
                             cugrt_text **report, int32_t *usable,
                             DoctorReport (*examine)(const DeviceOptions &));

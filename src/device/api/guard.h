@@ -10,10 +10,10 @@
 
 namespace cugrt::runtime::api {
 
-/// Of the exception that is being handled.
+/// Converts the exception that is being handled.
 cugrt_status *status_of_exception() noexcept;
 
-/// Runs `body`, which returns a Status, and hands its status out. Nothing passes through but that.
+/// Runs `body`, which returns a Status, and returns it as a handle. No exception leaves it.
 template <class Body> cugrt_status *guarded(Body &&body) noexcept {
   try {
     Status status = body();
@@ -30,15 +30,15 @@ template <auto body, class... Arguments> void set_entry(cugrt_status *(*&entry)(
 
 Status null_argument(const char *name);
 
-/// No struct of the ABI will ever be larger; more is not a size.
+/// Upper bound of every ABI struct's size; a larger struct_size is an error.
 inline constexpr size_t kMaxStructBytes = 65536;
 
-/// Of a struct that has `size`, `first_bytes` of them in the first release.
+/// Checks a struct's `size`; its first release had `first_bytes`.
 Status check_size(const char *name, size_t size, size_t first_bytes);
-/// What a newer client's struct has behind the `known` bytes is zero.
+/// Fails unless a newer client's struct is zero beyond the `known` bytes.
 Status check_tail(const char *name, const void *given, size_t known, size_t size);
 
-/// An older client's struct is filled up with zeros.
+/// Copies a client's struct; members that an older client lacks keep their `defaults`.
 template <class T>
 Result<T> read_struct(const T *given, const char *name, size_t first_bytes, T defaults) {
   if (!given)
@@ -69,7 +69,7 @@ Status write_struct(const T &value, T *out, const char *name, size_t first_bytes
 inline constexpr size_t kRuntimeOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_runtime_options, context);
 inline constexpr size_t kPlanOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_plan_options, symbol_count);
 
-/// Of the first argument that is null. `names`: as written, with ", " between them.
+/// Names the first null argument. `names`: the arguments as written, with ", " between them.
 Status first_null(std::string_view names, std::initializer_list<bool> given);
 template <class... Arguments>
 Status first_null_of(std::string_view names, const Arguments &...arguments) {

@@ -1,4 +1,4 @@
-// What stands behind the handles of the C ABI. Internal to src/device/api/.
+// Structs behind the handles of the C ABI. Internal to src/device/api/.
 #pragma once
 
 #include "device/context/abi_types.h"
@@ -58,15 +58,15 @@ struct cugrt_function {
   const cugrt::runtime::Executable *executable;
   uint32_t index;
   size_t param_count; // without computed weights, which are the last
-  /// What infos point to: names of dimensions, of parameters and then of results.
+  /// Strings that infos point to: names of dimensions, of parameters and then of results.
   std::vector<std::vector<std::string>> dim_names;
   std::vector<std::string> result_names;
 
   const cugrt::plan::Function &plan() const { return executable->plan().functions[index]; }
 };
 
-/// Shared by an executable's handle and the sessions of it, so that function handles live as long
-/// as any of them.
+/// An executable's handle and its sessions share this, so that function handles live as long as any
+/// of them.
 struct cugrt_executable_data {
   std::shared_ptr<const cugrt::runtime::Executable> executable;
   std::vector<cugrt_function> functions;
@@ -78,7 +78,7 @@ struct cugrt_executable {
 };
 
 namespace cugrt::runtime::api {
-/// What a handle refers to; executable_api.cpp has it.
+/// The data that a handle refers to; defined in executable_api.cpp.
 std::shared_ptr<const cugrt_executable_data>
 make_executable_data(std::shared_ptr<const Executable> executable);
 } // namespace cugrt::runtime::api

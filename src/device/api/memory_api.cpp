@@ -8,7 +8,7 @@ namespace cugrt::runtime::api {
 
 namespace {
 
-/// Runs `body` with the device's context current; a lost device is told and remembered.
+/// Runs `body` with the device's context current; Device::note() keeps a lost device's error.
 template <class Body> Status on_device(Device &device, Body &&body) {
   CUGRT_TRY(device.require_driver());
   CUGRT_TRY(device.check());
@@ -56,7 +56,7 @@ void *buffer_host_pointer(const cugrt_buffer *buffer) {
 uint64_t buffer_bytes(const cugrt_buffer *buffer) { return buffer ? buffer->bytes : 0; }
 void buffer_free(cugrt_buffer *buffer) { delete buffer; }
 
-/// Of `bytes` bytes, with the device's context current; nothing where there are none.
+/// Runs `body`, which moves `bytes` bytes, with the device's context current, if there are any.
 template <class Body> Status moved(cugrt_runtime *runtime, uint64_t bytes, Body &&body) {
   CUGRT_REQUIRE(runtime);
   return bytes == 0 ? Status() : on_device(*runtime->device, body);

@@ -35,7 +35,7 @@ Result<std::optional<driver::DriverChoice>> driver_choice(const cugrt_runtime_op
   }
 }
 
-/// From the library's callback to the client's, which differs in the type of the level.
+/// Passes the library's log messages to the client's callback, whose level has another type.
 struct LogBridge {
   cugrt_log_callback callback;
   void *user;

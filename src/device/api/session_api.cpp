@@ -115,7 +115,7 @@ Status session_open(cugrt_executable *executable, cugrt_runtime *runtime,
   return {};
 }
 
-/// An entry by itself: the path that every step of a decode loop takes.
+/// Guards itself, without set_entry(): every step of a decode loop takes this path.
 cugrt_status *session_run(cugrt_session *session, const cugrt_function *function,
                           const cugrt_run_options *given) {
   return guarded([&]() -> Status {

@@ -21,7 +21,7 @@ Status weights_load(const char *path, cugrt_weights **weights) {
   return {};
 }
 
-/// What a caller's tensor describes, without its bytes.
+/// Reads a caller's tensor as a HostTensor without its bytes.
 Result<HostTensor> described(const char *name, const cugrt_tensor &tensor) {
   auto bytes = tensor_bytes(tensor);
   if (!bytes.ok())

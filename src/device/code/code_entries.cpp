@@ -25,7 +25,7 @@ constexpr size_t kMaxParams = 4096, kMaxListedBytes = 1000;
 
 bool is_blank(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
 
-/// The statements of PTX, as words and single characters; without comments and strings.
+/// Splits PTX into words and single characters; skips comments and strings.
 class PtxTokens {
 public:
   explicit PtxTokens(std::string_view text) : text_(text) {}
@@ -63,7 +63,7 @@ private:
   size_t at_ = 0;
 };
 
-/// ".u64" is 8; 0 for what is no type.
+/// ".u64" is 8; 0 for a token that is no type.
 uint32_t ptx_type_bytes(std::string_view token) {
   if (token.size() < 3 || token[0] != '.' || !std::strchr("bsuf", token[1]))
     return 0;
@@ -79,7 +79,7 @@ uint32_t number_of(std::string_view token) {
   return static_cast<uint32_t>(number);
 }
 
-/// What stands between the parentheses, which are open: .param .align 4 .b8 name[12], ...
+/// Reads the parameters up to the closing parenthesis: .param .align 4 .b8 name[12], ...
 std::vector<uint32_t> read_ptx_params(PtxTokens &tokens) {
   std::vector<uint32_t> sizes;
   bool array = false;
@@ -122,9 +122,9 @@ constexpr uint8_t kFunction = 2, kIsKernel = 0x10;
 constexpr uint8_t kSizedFormat = 4, kParamInfo = 0x17, kParamInfo2 = 0x45;
 constexpr uint64_t kReadings = 4;
 
-/// The file's parts; what lies outside of it reads as empty. Parts may overlap, in a file made to
-/// cost time and memory; so what more than kReadings times the file's bytes are read for is
-/// refused.
+/// Sections and symbols of a cubin. A read outside the file gives nothing. Parts may overlap in a
+/// file made to cost time and memory, so reads of more than kReadings times the file's bytes
+/// fail.
 class Cubin {
 public:
   explicit Cubin(std::string_view file) : file_(file), budget_(kReadings * file.size()) {}
@@ -254,7 +254,7 @@ Status check_params(const CodeEntry &entry, const std::vector<size_t> &arguments
   return {};
 }
 
-/// The image's entries; nothing where its form is not known.
+/// Entries of each image; nothing if its form is unknown.
 using ImageEntries = std::vector<std::optional<std::vector<CodeEntry>>>;
 
 Status check_kernel(const plan::Kernel &kernel,

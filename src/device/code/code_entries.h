@@ -1,5 +1,5 @@
-// The kernels of compiled code, read off the code itself: what a pack is checked with where there
-// is no driver to load it.
+// Reads the kernels of compiled code from the code itself. Packs are checked with it where no
+// driver can load the code.
 #pragma once
 
 #include "device/code/executable.h"
@@ -17,15 +17,15 @@ struct CodeEntry {
   std::optional<std::vector<uint32_t>> param_bytes; // nothing where the code does not tell
 };
 
-/// Of PTX text or of a cubin (an ELF file of CUDA's). Nothing for any other form, which only a
+/// Reads PTX text or a cubin (an ELF file of CUDA's). Nothing for any other form, which only a
 /// driver can judge.
 std::optional<std::vector<CodeEntry>> read_code_entries(std::string_view image, bool cubin);
 
 /// Bytes of each argument that a launch passes.
 std::vector<size_t> argument_bytes(const FunctionProgram &program, const StepVariant &variant);
 
-/// Every kernel of the plan is in its code, and every launch passes what that is compiled with. The
-/// error names the kernel and what its code has.
+/// Checks that every kernel of the plan is in its code and that every launch passes the kernel's
+/// parameters. The error names the kernel and the code's own parameters.
 Status check_code(const Executable &executable);
 
 } // namespace cugrt::runtime

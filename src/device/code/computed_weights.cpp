@@ -81,13 +81,13 @@ Result<cugrt_tensor> describe_computed(const plan::Plan &plan, ComputedWeight we
   return tensor;
 }
 
-/// Of one function, its steps in order.
+/// Finds the recipes of one function, step by step.
 class RecipeReader {
 public:
   RecipeReader(WeightRecipes &recipes, uint32_t function)
       : recipes_(recipes), plan_(recipes.plan_), f_(plan_.functions[function]) {}
 
-  /// Of the results; empty where the function does more than launch, copy and fill.
+  /// Returns recipes of the results; empty if the function does more than launch, copy and fill.
   WeightRecipes::Results read() {
     if (!f_.symbols.empty() || f_.blocks.size() != 1)
       return {};
@@ -115,7 +115,7 @@ public:
   }
 
 private:
-  /// A recipe that takes in values one after the other.
+  /// A recipe while values are added to it, one after the other.
   struct Making {
     Digester digest;
     std::vector<std::string> sources;
@@ -135,7 +135,7 @@ private:
     return {reinterpret_cast<const char *>(digest.data()), digest.size()};
   }
 
-  /// Bytes that one value has written, by where they begin.
+  /// Bytes that one value has written, keyed by their begin.
   struct Written {
     int64_t end, value_begin; // where the value's first byte lies, or would
     std::shared_ptr<const WeightRecipe> value;
@@ -176,8 +176,8 @@ private:
     return WeightRecipe{source.finish(), {param.name}};
   }
 
-  /// What lies in the buffer: which part of which value, piece by piece. Nothing is said of bytes
-  /// that no step has written.
+  /// Adds the buffer's content to `made`, piece by piece: which part of which value. Leaves out
+  /// bytes that no step has written. False: the buffer has no known place.
   bool read(uint32_t buffer, Making &made) {
     const auto at = place(buffer);
     if (!at)
@@ -303,7 +303,7 @@ private:
     return true;
   }
 
-  /// Which of the step's accesses a buffer is.
+  /// Adds the number of the buffer among the step's accesses.
   void place_of(const plan::Step &step, uint32_t buffer, Making &made) const {
     uint32_t a = step.accesses.begin;
     while (a < step.accesses.end() && f_.accesses[a].buffer != buffer)

@@ -18,38 +18,38 @@ struct ComputedWeight {
   uint32_t function, result;
 };
 
-/// What gives the weight that `param` is; none: the session's weights.
+/// Returns the function and result that compute `param`; none: the session's weights give it.
 std::optional<ComputedWeight> computed_weight(const plan::Plan &plan, const plan::Param &param);
 
 /// By function: whether some weight is a result of it.
 std::vector<bool> functions_of_weights(const plan::Plan &plan);
 
-/// By parameter: whether it is a weight whose bytes runs of the function use. One that is left to a
-/// function of weights stays a parameter.
+/// For each parameter: whether it is a weight whose bytes runs of the function use. A weight that
+/// only functions of weights use stays a parameter.
 std::vector<bool> weights_read(const plan::Function &function);
 
-/// Error when `set` has a tensor that is computed: it would not be used.
+/// Fails if `set` has a tensor that a function computes: it would not be used.
 Status check_not_computed(const plan::Plan &plan, const WeightSet &set);
 
 /// A computed weight's type and constant dimensions, without an address.
 Result<cugrt_tensor> describe_computed(const plan::Plan &plan, ComputedWeight weight);
 
-/// What a computed weight is made of, whatever its model calls it: two are equal, byte for byte,
-/// where computations and sizes are, and the sources one by one.
+/// Identifies a computed weight, whatever its model calls it. Two weights are equal byte for byte
+/// if their computations and sizes are equal and their sources are pairwise equal.
 struct WeightRecipe {
   Digest computation; // code, launches and constants, over the sources by their places
   std::vector<std::string> sources; // weights of the set, in the order of their first use
 };
 
-/// Asked of an executable's computed weights one after the other.
+/// Finds recipes of an executable's computed weights, one after the other.
 class WeightRecipes {
 public:
-  /// `code`: what tells a kernel's code from another's; kernels of one code give the same bytes.
+  /// Returns a digest of a kernel's code; kernels with the same digest give the same bytes.
   using Code = std::function<Digest(uint32_t kernel)>;
   WeightRecipes(const plan::Plan &plan, Code code);
   WeightRecipes(const WeightRecipes &) = delete;
   ~WeightRecipes();
-  /// None where the function does more than launch, copy and fill.
+  /// None if the function does more than launch, copy and fill.
   std::optional<WeightRecipe> of(ComputedWeight weight);
 
 private:

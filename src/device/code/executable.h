@@ -12,14 +12,14 @@ namespace cugrt::runtime {
 
 class LoadedCode;
 
-/// A compiled unit: what a device loads as one module.
+/// A compiled unit, which a device loads as one module.
 struct CodeImage {
   std::string name;
   std::string bytes;
   bool cubin = false;
 };
 
-/// What an executable is made of when its code is there already.
+/// Parts that an executable is assembled from.
 struct ExecutableParts {
   plan::Plan plan;
   std::string module_name, architecture;
@@ -31,7 +31,7 @@ struct ExecutableParts {
 
 class Executable : public std::enable_shared_from_this<Executable> {
 public:
-  /// Compiles nothing. An error when the plan needs kernels of our own and there are none.
+  /// Compiles nothing. Fails if the plan needs kernels of our own and `parts` has none.
   static Result<std::shared_ptr<const Executable>> assemble(ExecutableParts parts);
   Executable(const Executable &) = delete;
 
@@ -44,9 +44,9 @@ public:
   uint32_t image_of(uint32_t kernel) const { return kernel_images_[kernel]; }
   /// Our own copy and fill kernels; kNone when nothing needs them.
   uint32_t transfer_image() const { return transfer_image_; }
-  /// Those of conditional nodes; likewise.
+  /// The image of conditional nodes' kernels; kNone when nothing needs them.
   uint32_t control_image() const { return control_image_; }
-  /// Of a kernel's variant, as far as its PTX is at hand: neither where it came as a cubin.
+  /// The properties of a kernel's variant, read from its PTX; all false if it came as a cubin.
   const ProgrammaticCode &programmatic(uint32_t kernel, uint32_t variant) const {
     return programmatic_[kernel][variant];
   }
@@ -55,7 +55,7 @@ public:
   std::string location(SourceLocation place) const { return location_text(module_name_, place); }
   std::optional<uint32_t> find_function(std::string_view name) const;
 
-  /// The code on a device, loaded by whoever comes first and shared while anybody uses it.
+  /// Loads the code on a device, or shares it with those who loaded it before.
   Result<std::shared_ptr<LoadedCode>> load(const std::shared_ptr<Device> &device) const;
 
 private:
@@ -76,9 +76,9 @@ private:
   mutable std::map<const Device *, std::weak_ptr<LoadedCode>> loaded_;
 };
 
-/// What a kernel left in the word of symbol_flag.h: that a run was given `number`'s value out of
-/// its bounds, or that it gave up waiting. An error always, even if no symbol of the executable has
-/// this number.
+/// Makes the error for `number`, which a kernel left in the word of symbol_flag.h: a symbol was out
+/// of its bounds in a run, or a kernel gave up waiting. Always an error, even if the executable has
+/// no symbol with this number.
 Status out_of_bounds(const Executable &executable, uint32_t number);
 
 } // namespace cugrt::runtime

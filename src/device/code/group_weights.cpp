@@ -1,4 +1,4 @@
-// Tensors that models of a group have alike; see group_weights.h.
+// Tensors that several models of a group share; see group_weights.h.
 #include "device/code/group_weights.h"
 
 #include "device/code/loaded_code.h"
@@ -30,8 +30,8 @@ static bool are_alike(const HostTensor &a, const HostTensor &b) {
          (a.data() == b.data() || std::memcmp(a.data(), b.data(), a.size_bytes) == 0);
 }
 
-/// Where they have those bytes, in memory of their own that always lies at its addresses, or in
-/// pages of the host.
+/// Address of an equal tensor that always stays at its address in these weights' own memory, or
+/// that lies in pages of the host.
 std::optional<uint64_t> LoadedWeights::find_equal(const HostTensor &tensor) const {
   if (tensor.size_bytes == 0)
     return std::nullopt;
@@ -46,7 +46,7 @@ std::optional<uint64_t> LoadedWeights::find_equal(const HostTensor &tensor) cons
   return std::nullopt;
 }
 
-/// Likewise, one that they compute as `wanted` is computed, from tensors of `set`.
+/// Likewise, for a weight that these compute in the same way as `wanted`, from tensors of `set`.
 std::optional<uint64_t> LoadedWeights::find_equal(const WeightSet &set,
                                                   const Computed &wanted) const {
   if (!computed_.is_reserved() || wanted.bytes == 0 || !wanted.recipe)
@@ -63,8 +63,8 @@ std::optional<uint64_t> LoadedWeights::find_equal(const WeightSet &set,
   return std::nullopt;
 }
 
-/// `wanted` are bytes by name, of set_, beside those that are computed. Of a base at least half is
-/// to be read by these: all of it stays on their account.
+/// `wanted` lists names of set_ with their bytes, beside computed weights. A base must give at
+/// least half of its bytes, since all of it stays on the account of these weights.
 Status LoadedWeights::share(const Device &device, const std::map<std::string, uint64_t> &wanted,
                             std::span<const std::shared_ptr<LoadedWeights>> others,
                             std::map<std::string, uint64_t> &addresses) {

@@ -23,12 +23,12 @@ class GroupWeights {
 public:
   explicit GroupWeights(std::shared_ptr<MemoryBudget> budget) : budget_(std::move(budget)) {}
   const std::shared_ptr<MemoryBudget> &budget() const { return budget_; }
-  /// Of other models than `own`, the oldest first. New weights of a model share nothing with its
-  /// old ones, which would stay for that.
+  /// Weights of models other than `own`, the oldest first. New weights of a model do not share its
+  /// old ones, which would then have to stay.
   std::vector<std::shared_ptr<LoadedWeights>> of_others(const Executable &own);
-  /// Meanwhile no model comes to read those of another.
+  /// While the lock is held, no model begins to read another model's weights.
   std::unique_lock<std::mutex> hold() { return std::unique_lock(mutex_); }
-  /// They are whole.
+  /// Adds complete weights.
   void add(const Executable &executable, const std::shared_ptr<LoadedWeights> &weights);
 
 private:

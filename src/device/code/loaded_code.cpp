@@ -9,14 +9,14 @@
 
 namespace cugrt::runtime {
 
-/// "sm_90a" is for the device that "sm_90" is for.
+/// A cubin for "sm_90a" runs on a device "sm_90".
 static bool runs_cubins_of(std::string_view architecture, std::string_view device) {
   if (architecture.ends_with('a') || architecture.ends_with('f'))
     architecture.remove_suffix(1);
   return architecture == device;
 }
 
-/// The major version of CUDA whose compiler made a cubin; 0: not known. Theirs differ in the ABI
+/// The major version of CUDA whose compiler made a cubin; 0: unknown. Versions differ in the ABI
 /// that the ELF header names.
 static int cubin_major(std::string_view image) {
   constexpr size_t kAbi = 7; // EI_OSABI
@@ -121,8 +121,8 @@ Status LoadedCode::load_kernels() {
   return {};
 }
 
-/// For every launch of every function: what it will pack is compared with the compiled kernel, and
-/// its largest dynamic shared memory over the symbols' bounds is allowed, so that no run needs to.
+/// Compares the arguments of every launch of every function with the compiled kernel, and allows
+/// its largest dynamic shared memory over the symbols' bounds, so that no run needs to.
 Status LoadedCode::set_up_launches() {
   const plan::Plan &plan = executable_->plan();
   for (size_t f = 0; f < plan.functions.size(); ++f) {
@@ -143,7 +143,7 @@ Status LoadedCode::set_up_launches() {
         CUGRT_TRY(count_places(variant, domain, loaded));
       if (!variant.shared_bytes.valid())
         continue;
-      // What the kernel has of its own counts too.
+      // The kernel's static shared memory counts too.
       CUGRT_ASSIGN(const int own, kernel.attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES));
       loaded.limits.shared_bytes_per_block = device_->limits().shared_bytes_per_block - own;
       int64_t most = plan.exprs.range(variant.shared_bytes, domain).upper;

@@ -19,50 +19,50 @@
 
 namespace cugrt::runtime {
 
-/// What lies behind another in one allocation of weights or constants begins at a multiple of it.
+/// Tensors in one allocation of weights or constants begin at multiples of it.
 inline constexpr int64_t kUploadAlignment = 256;
 
-/// Where tensors lie in one allocation.
+/// Places of tensors in one allocation.
 struct WeightLayout {
   std::map<std::string, uint64_t> offsets; // by name
   uint64_t total_bytes = 0;
 
-  /// Where the next one will begin.
+  /// Offset at which the next tensor will begin.
   uint64_t next() const {
     return (total_bytes + kUploadAlignment - 1) / kUploadAlignment * kUploadAlignment;
   }
   Status add(const std::string &name, uint64_t size_bytes);
 };
 
-/// The weights of an executable's functions on the device. Immutable, but that those of a group may
+/// The weights of an executable's functions on the device. Immutable, but weights of a group may
 /// leave the device while no session of theirs runs.
 class LoadedWeights {
 public:
   /// Checks that `set` has every weight parameter of every public function, with its dtype and
-  /// rank, and uploads into one allocation those that runs read. A device whose memory is the
-  /// host's reads weights in their pages instead, where these can be registered.
-  /// In a group they may leave; what they are made of stays in host memory. Tensors that another
-  /// model of the group has alike, given or computed, are bound to where they lie there.
+  /// rank, and uploads those that runs read into one allocation. A device whose memory is the
+  /// host's reads registered pages in place instead. In a group weights may leave the device; the
+  /// host keeps their sources. Tensors, given or computed, that another model of the group also has
+  /// are bound to that model's memory.
   static Result<std::shared_ptr<LoadedWeights>> load(const Executable &executable,
                                                      const Device &device, const WeightSet &set,
                                                      const std::shared_ptr<GroupWeights> &group);
   ~LoadedWeights();
 
-  /// Makes the memory of computed weights, then for each function that computes some uploads what
-  /// only it reads, and hands it to `compute` with tensors of its results (an address of 0: not
-  /// wanted), which returns when they are there. What is uploaded lies where later results will
-  /// be, or in memory that is freed in the end: those functions cannot run again. Called once more,
-  /// of weights that left a device whose memory is the host's, it computes them where they were.
+  /// Allocates computed weights. For each function that computes some, uploads the weights that
+  /// only it reads, and calls `compute` with tensors of its results (address 0: not wanted), which
+  /// returns when they are there. The uploads lie where later results will be, or in memory that is
+  /// freed in the end, so these functions cannot run again. A second call computes weights, which
+  /// left a device whose memory is the host's, at their old addresses.
   using Compute = std::function<Status(uint32_t function, std::span<const cugrt_tensor> results)>;
   Status compute(const Executable &executable, const Device &device, const Compute &compute);
 
   /// The tensors of a function's parameters; those that are not weights have kind NONE.
   const std::vector<cugrt_value> &params(size_t function) const { return params_[function]; }
-  /// Computes them with `compute`, by a session's means, which it keeps.
+  /// Calls `finish`, which computes weights by a session's means, and keeps it for later.
   using Finish = std::function<Status(const Device &memory, LoadedWeights &weights)>;
   Status finish(const Device &memory, const Finish &finish);
 
-  /// On the device, without what lies in other models' weights.
+  /// Bytes on the device, without those in other models' weights.
   uint64_t size_bytes() const {
     uint64_t bytes = 0;
     for (const WeightMemory *memory : {&memory_, &sources_, &computed_})
@@ -71,7 +71,7 @@ public:
       bytes += pages.copy.resident_bytes();
     return bytes;
   }
-  /// Of weights that are read in the host's pages, beside those.
+  /// Bytes of weights that are read in the host's pages; size_bytes() does not count them.
   uint64_t size_bytes_in_place() const { return has_own() ? in_place_.size_bytes() : 0; }
   template <class Visit> void each_own(Visit &&visit) const {
     for (const WeightMemory *memory : {&memory_, &computed_})
@@ -79,7 +79,7 @@ public:
     for (const WeightsInPlace::Pages &pages : in_place_.pages())
       visit(pages.address, pages.bytes);
   }
-  /// visit(address, bytes) of what no run may write; some are empty.
+  /// Calls visit(address, bytes) for memory that no run may write; some ranges are empty.
   template <class Visit> void each_memory(Visit &&visit) const {
     for (const WeightMemory *memory : {&memory_, &sources_, &computed_})
       if (memory != &computed_ || !making_)
@@ -90,57 +90,57 @@ public:
       visit(pages.address, pages.bytes);
   }
 
-  /// Those of other models that some of these lie in. They stay as long as these.
+  /// Weights of other models that have some of these tensors. They live as long as these.
   std::span<const std::shared_ptr<LoadedWeights>> bases() const { return bases_; }
-  /// Whether runs read what `other` has on the device, these themselves or a base of theirs.
+  /// Whether runs read the device memory of `other`: it is these weights or a base of theirs.
   bool reads(const LoadedWeights *other) const {
     return this == other || std::ranges::find(bases_, other, [](const auto &base) {
                               return base.get();
                             }) != bases_.end();
   }
-  /// The session that they were loaded for is one of the group's: from now on bases may leave.
+  /// The session that loaded these has joined the group: bases may leave from now on.
   void opened();
 
-  /// All that runs read.
+  /// Whether all that runs read is on the device.
   bool is_resident() const {
     return has_own() &&
            std::ranges::all_of(bases_, [](const auto &base) { return base->has_own(); });
   }
-  /// What does not lie in bases.
+  /// Whether these weights' own memory, without bases, is on the device.
   bool has_own() const { return resident_.load(std::memory_order_acquire); }
-  /// Frees what they have of their own on the device. No session runs that reads them. A device
-  /// with memory of its own leaves their bytes in pinned memory of the host, where there is any;
-  /// where memory is one, nothing of them is kept but what they are made of. After an error they
-  /// are away or where they were; a run finds them in any case.
+  /// Frees their own device memory. No session that reads them runs. A device with memory of
+  /// its own copies their bytes to pinned host memory, if there is any; where memory is one,
+  /// only the sources stay. After an error they are away or unchanged; a run finds them in any
+  /// case.
   Status leave(const Device &device);
-  /// With bases. Any thread that runs a session of theirs; the first one brings them. After an
-  /// error they are away.
+  /// Brings them and their bases back. Any thread that runs a session of theirs; the first one does
+  /// it. After an error they are away.
   Status come_back(const Device &device);
-  /// Whether some are computed from others.
+  /// Whether functions compute some of them.
   bool computes() const { return computed_.size_bytes() != 0; }
-  /// See LoadedCode::replace(). Nobody else has them, and no run reads them.
+  /// See LoadedCode::replace(). One owner has them, and no run reads them.
   Status replace(const Executable &executable, const Device &device, const WeightSet &set,
                  const LoadedWeights *computed);
-  /// How often they came back to other addresses, as params() says; who reads these while others
-  /// may run holds the mutex.
+  /// Counts how often params() changed because they came back to other addresses. Hold the mutex to
+  /// read params() while others may run.
   uint64_t moves() const {
     uint64_t moves = moves_.load(std::memory_order_acquire);
     for (const std::shared_ptr<LoadedWeights> &base : bases_)
       moves += base->moves_.load(std::memory_order_acquire);
     return moves;
   }
-  /// Binds them anew to what bases have moved. The mutex is held.
+  /// Binds params() to the new addresses of bases that moved. The mutex is held.
   void follow_bases();
   std::mutex &mutex() const { return mutex_; }
 
 private:
   Status fill(const Device &device);
   Status keep_bytes(const Device &device);
-  /// What they come to in their budget: `uploaded` bytes, and `moment` beside them for a moment.
+  /// Claims bytes in the budget: `uploaded`, and `moment` more for a moment.
   void claim(uint64_t uploaded, uint64_t moment) const;
   Status check_fits(const Executable &executable, const WeightSet &set) const;
   Status bring_own(const Device &device);
-  /// A computed weight, which lies in computed_, or in a base's.
+  /// A computed weight; it lies in computed_, or in a base's.
   struct Computed {
     uint64_t bytes = 0, offset = 0;
     uint64_t in_base = 0; // its address there; 0: of its own
@@ -159,10 +159,10 @@ private:
     uint64_t address = 0, bytes = 0;
   };
   std::vector<Range> ranges() const;
-  /// From where memory was to where it is `now`. True: something has moved.
+  /// Moves params_ from the ranges `before` to `now`. True: an address changed.
   bool bind_params(std::vector<Range> &before, const std::vector<Range> &now);
   std::map<std::string, uint64_t> sources_of(const plan::Plan &plan, uint32_t function) const;
-  /// A function that computes weights.
+  /// A function that computes weights, and its binding.
   struct Making {
     struct Bound {
       size_t function, param;
@@ -197,9 +197,9 @@ private:
   std::map<std::string, Computed> made_;    // by name
   WeightLayout computed_layout_;            // of computed_
   bool making_ = false;                     // runs write computed_ again
-  /// Until all is computed, or to compute it again. First what reads no computed weight, and of
-  /// these the largest sources: they lie where later results will be. What no results are behind
-  /// has memory of its own, all one after the other.
+  /// Kept until all weights are computed, or to compute them again. Functions that read no computed
+  /// weight come first, those with the largest sources first: sources lie where later results will
+  /// be. Sources that no results follow have memory of their own, one after the other.
   std::multimap<std::pair<bool, uint64_t>, Making> makings_;
   Finish again_;                     // which does; null: the host keeps what was computed
   driver::PinnedBuffer pinned_;      // the bytes of memory_ and computed_, once they left
@@ -219,39 +219,39 @@ public:
   const Executable &executable() const { return *executable_; }
   const std::shared_ptr<const Executable> &executable_owner() const { return executable_; }
   Device &device() const { return *device_; }
-  /// Of its launches: the device's, less the shared memory that its kernel has of its own.
+  /// Limits of the variant's launches: the device's, less its kernel's static shared memory.
   const DeviceLimits &limits(const StepVariant &variant) const;
-  /// Of an empty step: the kernel that does nothing.
+  /// The kernel of the variant; an empty step gets the kernel that does nothing.
   CUfunction function(const StepVariant &variant) const;
-  /// What a launch's node names where code runs on some of the multiprocessors; null elsewhere.
+  /// The context that a launch's node names if code runs on some multiprocessors only; else null.
   CUcontext green() const {
     return device_->context().is_green() ? device_->context().get() : nullptr;
   }
-  /// The kernel that does nothing, where the code has conditions.
+  /// The kernel that does nothing; only code with conditions has it.
   CUfunction nothing() const { return nothing_kernel_.get(); }
-  /// Cluster shape and cooperative launch, where the kernel asks for them.
+  /// Cluster shape and cooperative launch, if the kernel asks for them.
   std::span<const CUlaunchAttribute> attributes(const StepVariant &variant) const;
-  /// Of a cooperative launch: how many of its blocks the device holds at once, with the most
-  /// threads and dynamic shared memory that its symbols allow. None of others.
+  /// How many blocks of a cooperative launch the device holds at once, with the most threads and
+  /// dynamic shared memory that its symbols allow. None for other launches.
   std::optional<uint64_t> places(const StepVariant &variant) const;
-  /// Whether `to` may begin before `from`, its predecessor, has ended: both are kernels whose code
-  /// is written for it, and neither is a cooperative launch, on a device and driver that know such
+  /// Whether `to` may begin before its predecessor `from` has ended. Both must be kernels whose
+  /// code is written for it, neither a cooperative launch, and device and driver must know such
   /// edges.
   bool begins_early(const StepVariant &from, const StepVariant &to) const;
   uint64_t constant_address(uint32_t constant) const { return constant_addresses_[constant]; }
   const driver::DeviceBuffer &constants() const { return constants_; }
 
-  /// Uploaded, and computed by `finish`, by the first session that uses the set; shared while any
-  /// does.
-  /// `memory`: the device that they lie on, of the group where there is one.
-  /// `group`: whose sessions share them; null: of sessions without one.
+  /// The first session that uses the set uploads the weights, and `finish` computes them; later
+  /// ones share them.
+  /// group's if there is
+  /// one.
   Result<std::shared_ptr<LoadedWeights>> weights(const WeightSet &set, const Device &memory,
                                                  const std::shared_ptr<GroupWeights> &group,
                                                  const LoadedWeights::Finish &finish);
 
-  /// Writes the set over weights that one session has alone and whose work has ended; what is
-  /// computed is taken from `computed`, which are loaded of the same set. After an error they are
-  /// as before.
+  /// Writes the set over weights that one session has alone and whose work has ended. Takes
+  /// computed weights from `computed`, which were loaded from the same set. An error keeps the old
+  /// ones.
   Status replace(const std::shared_ptr<LoadedWeights> &weights, const WeightSet &set,
                  const Device &memory, const std::shared_ptr<GroupWeights> &group,
                  const LoadedWeights *computed);
@@ -281,7 +281,7 @@ private:
   std::vector<uint64_t> constant_addresses_;
 
   std::mutex mutex_; // guards weights_
-  /// By the set's identity and the group.
+  /// Keyed by the set's identity and the group.
   std::map<std::pair<uint64_t, const MemoryBudget *>, std::weak_ptr<LoadedWeights>> weights_;
 };
 

@@ -8,7 +8,7 @@
 
 namespace cugrt::runtime {
 
-/// Whether it is a weight that the caller's set has, and no function computes.
+/// Whether the caller's set must have the weight, which no function computes.
 static bool is_given(const plan::Plan &plan, const plan::Param &param) {
   return param.kind == plan::ParamKind::weight && !computed_weight(plan, param);
 }
@@ -22,7 +22,7 @@ static Status copy_tensors(const std::map<std::string, uint64_t> &offsets, const
   return {};
 }
 
-/// What the device has there, in memory of the host.
+/// Copies device memory to the host.
 static Result<std::vector<char>> read_back(const Device &device, uint64_t address, uint64_t size) {
   std::vector<char> bytes;
   if (size != 0) {
@@ -41,7 +41,7 @@ static Result<std::vector<char>> read_back(const Device &device, const WeightMem
   return read_back(device, memory.address(), memory.size_bytes());
 }
 
-/// Of a weight that no run reads: aligned, and not null.
+/// Address of a weight that no run reads: aligned, and not null.
 constexpr uint64_t kNowhere = kUploadAlignment;
 
 static bool is_away(const cugrt_value &weight) {
@@ -146,7 +146,7 @@ LoadedWeights::load(const Executable &executable, const Device &device, const We
   return weights;
 }
 
-/// `recipes`: with what they are made of, so that they may be found.
+/// Lists computed weights; `recipes`: with their recipes, so that others may find them.
 Status LoadedWeights::list_computed(const Executable &executable, bool recipes) {
   const plan::Plan &plan = executable.plan();
   WeightRecipes of(plan, [&](uint32_t kernel) {
@@ -163,7 +163,7 @@ Status LoadedWeights::list_computed(const Executable &executable, bool recipes) 
   return {};
 }
 
-/// Bytes of what a function of weights reads that is not on the device, by name.
+/// Names and bytes of weights that a function of weights reads and the device does not have.
 std::map<std::string, uint64_t> LoadedWeights::sources_of(const plan::Plan &plan,
                                                           uint32_t function) const {
   std::map<std::string, uint64_t> sources;
@@ -174,7 +174,7 @@ std::map<std::string, uint64_t> LoadedWeights::sources_of(const plan::Plan &plan
   return sources;
 }
 
-/// Binds what is computed to where it will lie, but for the address of computed_.
+/// Binds computed weights to their later places; the address of computed_ is still open.
 Status LoadedWeights::list_makings(const Executable &executable) {
   const plan::Plan &plan = executable.plan();
   std::map<uint32_t, Making> by_function;
@@ -213,7 +213,7 @@ Status LoadedWeights::list_makings(const Executable &executable) {
   return {};
 }
 
-/// All of them, into memory at `computed`.
+/// Computes all of them, into memory at `computed`.
 Status LoadedWeights::make(const Executable &executable, const Device &device,
                            const Compute &compute, uint64_t computed) {
   uint64_t beside = 0;
@@ -253,7 +253,7 @@ Status LoadedWeights::compute(const Executable &executable, const Device &device
   }
   const plan::Plan &plan = executable.plan();
   CUGRT_TRY(list_makings(executable));
-  // Not a weight's memory until all of it is written.
+  // Becomes a weight's memory only after all of it is written.
   CUGRT_ASSIGN(WeightMemory memory,
                WeightMemory::allocate(device.context(), computed_layout_.total_bytes, budget_));
   for (const auto &[place, own] : makings_)
@@ -283,7 +283,7 @@ Status LoadedWeights::finish(const Device &memory, const Finish &finish) {
   return {};
 }
 
-/// Each has the dtype and dimensions of the one before.
+/// Checks that each has the dtype and dimensions of the old one.
 Status LoadedWeights::check_fits(const Executable &executable, const WeightSet &set) const {
   CUGRT_TRY(check_not_computed(executable.plan(), set));
   for (size_t f = 0; f < params_.size(); ++f) {
@@ -346,7 +346,7 @@ Status LoadedWeights::replace(const Executable &executable, const Device &device
 Status LoadedWeights::leave(const Device &device) {
   if (!budget_)
     return Status::error(Code::unsupported, "weights leave the device in sessions of groups only");
-  // Whoever brings them may wait for the caller, to be given memory.
+  // The thread that brings them may wait for the caller, to get memory.
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock || holders_ != 0)
     return Status::error(Code::busy, "a session that reads the weights is being opened");
@@ -360,8 +360,8 @@ Status LoadedWeights::leave(const Device &device) {
   return status.ok() ? std::move(other) : std::move(status);
 }
 
-/// What the host has of them while they are away. Weights do not change, so that what it has once
-/// stays.
+/// Saves the bytes that the host keeps while the weights are away. Weights do not change, so a copy
+/// that the host has stays valid.
 Status LoadedWeights::keep_bytes(const Device &device) {
   if (again_ || pinned_)
     return {};
@@ -394,7 +394,7 @@ Status LoadedWeights::bring_own(const Device &device) {
   Status status = fill(device);
   if (status.ok())
     moves_ += bind_params(bound_, ranges());
-  // What is laid out again reads the others where they are now.
+  // Computing weights again reads the other weights at their present addresses.
   if (status.ok() && again_)
     status = again_(device, *this);
   if (!status.ok()) {
@@ -410,7 +410,7 @@ Status LoadedWeights::bring_own(const Device &device) {
   return {};
 }
 
-/// Where their memory is now, in an order that stays.
+/// Present ranges of their memory, always in the same order.
 std::vector<LoadedWeights::Range> LoadedWeights::ranges() const {
   std::vector<Range> all(2 + in_place_.pages().size());
   all[0] = {memory_.address(), memory_.size_bytes()};

@@ -17,8 +17,8 @@ namespace cugrt::runtime {
 
 namespace {
 
-/// Neither touch memory that others see nor leave the straight way. The result of the first is
-/// still an address where an operand is one; that of the others is one that nobody follows.
+/// Instructions that neither touch memory that others see nor leave the straight way. A result of
+/// the first list is an address if an operand is one; results of the second are never followed.
 constexpr std::string_view kAddresses[] = {"mov", "cvta", "add", "sub", "mad", "selp"};
 constexpr std::string_view kHarmless[] = {"ld.param",
                                           "cvt",
@@ -48,7 +48,7 @@ constexpr std::string_view kHarmless[] = {"ld.param",
                                           "cp.async.commit_group",
                                           "griddepcontrol.launch_dependents"};
 
-/// Without comments; what stands between quotes is left out, too.
+/// Removes comments and quoted text.
 std::string without_comments(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -67,7 +67,7 @@ std::string without_comments(std::string_view text) {
   return out;
 }
 
-/// A function's text; both are empty where it is not found.
+/// Text of a function; empty if it is not found.
 struct FunctionText {
   std::string_view parameters; // between its parentheses
   std::string_view body;       // between its braces
@@ -118,7 +118,7 @@ bool is_instruction(std::string_view text, std::string_view name) {
   return text.starts_with(name) && (text.size() == name.size() || text[name.size()] == '.');
 }
 
-/// Of an instruction; all are empty for directives and labels.
+/// One instruction; all members are empty for directives and labels.
 struct Instruction {
   std::string_view guard; // "@p", "@!p"
   std::string_view name, operands;
@@ -162,7 +162,7 @@ bool is_one_of(std::string_view name, const std::string_view (&names)[kCount]) {
                      [&](std::string_view one) { return is_instruction(name, one); });
 }
 
-/// What registers hold, as far as it is followed.
+/// Contents of registers, as far as they are followed.
 class Registers {
 public:
   Registers(std::string_view parameters, std::span<const ParameterKind> kinds) {
@@ -178,7 +178,7 @@ public:
     }
   }
 
-  /// The greatest of what the words stand for; what has no kind is a number.
+  /// Returns the greatest kind of the words; a word without a kind is a number.
   ParameterKind kind_of(std::span<const std::string_view> words) const {
     ParameterKind kind = ParameterKind::number;
     for (std::string_view word : words)
@@ -187,7 +187,7 @@ public:
     return kind;
   }
 
-  /// Of an instruction that writes its first operand, or the several that it has in braces.
+  /// Follows an instruction that writes its first operand, or several in braces.
   void follow(const Instruction &instruction) {
     const std::vector<std::string_view> words = words_of(instruction.operands);
     if (words.empty())
@@ -206,7 +206,7 @@ private:
   std::map<std::string_view, ParameterKind> kinds_; // of parameters, too, by their names
 };
 
-/// Whether an asynchronous copy reads what nobody writes.
+/// Whether an asynchronous copy reads memory that nobody writes.
 bool copies_constant(const Instruction &instruction, const Registers &registers) {
   if (!is_instruction(instruction.name, "cp.async.ca.shared.global") &&
       !is_instruction(instruction.name, "cp.async.cg.shared.global"))

@@ -1,4 +1,4 @@
-// What a kernel's PTX says about programmatic dependent launch.
+// Reads from a kernel's PTX how it uses programmatic dependent launch.
 #pragma once
 
 #include <cstdint>
@@ -9,23 +9,23 @@ namespace cugrt::runtime {
 
 struct ProgrammaticCode {
   /// Every thread executes griddepcontrol.wait before it touches memory that others write,
-  /// branches, calls or ends; prefetches are hints that read nothing. Then all of the kernel that
-  /// may meet others comes after all of its predecessors, and whatever follows the kernel does.
+  /// branches, calls or ends; prefetches are hints that read nothing. So all of the kernel that
+  /// others can see, and whatever follows the kernel, comes after all of its predecessors.
   bool waits_first = false;
   bool triggers = false; // it holds griddepcontrol.launch_dependents
 };
 
-/// What a parameter of a kernel holds. In this order: what is added to an address, or chosen in its
-/// place, makes it an address of the greater kind.
+/// Content of a kernel's parameter. In this order: adding a value to an address, or choosing one in
+/// its place, makes an address of the greater kind.
 enum class ParameterKind : uint8_t {
   number,
   constant, // an address of bytes that nothing writes while the kernel may run
   memory,   // any other address
 };
 
-/// Of function `entry`, whose parameters are of `kinds`; more of them are memory. Before the wait
-/// it may copy from constant ones into its shared memory, whatever the lane. What is not understood
-/// counts as touching memory; both are false where there is no such function.
+/// Analyzes function `entry`, whose parameters have `kinds`; further parameters count as memory.
+/// Before the wait it may copy from constant ones into its shared memory, whatever the lane.
+/// Unknown instructions count as touching memory; both flags are false if the function is missing.
 ProgrammaticCode analyze_programmatic(std::string_view ptx, std::string_view entry,
                                       std::span<const ParameterKind> kinds = {});
 

@@ -1,7 +1,7 @@
 // Versions of PTX and of drivers; see ptx_version.h.
 //
 // Source: the PTX ISA's "Release Notes". A release of CUDA 13 brings the version of PTX whose minor
-// number it has; before, the rows below. What lies between two rows is the next one's.
+// number it has; before, the rows below. A version between two rows belongs to the next one.
 #include "device/code/ptx_version.h"
 
 #include "device/driver/driver_api.h"

@@ -1,5 +1,5 @@
-// PTX text: its words; the version of the ISA that it is written in, and the driver that this
-// takes.
+// PTX text: its words, the version of the ISA that it is written in, and the oldest driver for
+// it.
 #pragma once
 
 #include <cctype>
@@ -8,7 +8,7 @@
 
 namespace cugrt::runtime {
 
-/// Of names, registers and directives.
+/// Whether a character belongs to a name, register or directive.
 inline bool is_ptx_word(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$' || c == '%';
 }

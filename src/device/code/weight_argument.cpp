@@ -6,8 +6,8 @@
 
 namespace cugrt::runtime {
 
-/// Rows of bytes as rows of blocks. The last dimension is the declared one where that is constant,
-/// since blocks may have more elements than a row; else it is a whole number of blocks.
+/// Reads rows of bytes as rows of blocks. A constant declared last dimension is used, since blocks
+/// may have more elements than a row; else the row is a whole number of blocks.
 static Status take_blocks(const plan::Plan &plan, const plan::Param &param, cugrt_tensor &tensor) {
   const ir::DTypeInfo &info = ir::info(param.dtype);
   const std::string format(info.name),
@@ -40,7 +40,7 @@ static Status take_blocks(const plan::Plan &plan, const plan::Param &param, cugr
   return {};
 }
 
-/// Error unless the dimensions that are constant agree; a run compares the others.
+/// Fails unless the constant dimensions agree; a run compares the others.
 static Status check_constant_dims(const plan::Plan &plan, const plan::Function &function,
                                   uint32_t param, const cugrt_value &value) {
   const std::vector<ExprId> &dims = function.params[param].dims;

@@ -1,4 +1,4 @@
-// Memory of weights: plain, or such that leaves the device and returns to its addresses.
+// Memory of weights: plain, or memory that leaves the device and returns to its addresses.
 #pragma once
 
 #include "device/context/memory_budget.h"
@@ -8,7 +8,7 @@ namespace cugrt::runtime {
 
 class WeightMemory {
 public:
-  /// With a budget it may leave, where the device has virtual memory without a change of address.
+  /// With a budget the memory may leave; it keeps its address if the device has virtual memory.
   static Result<WeightMemory> allocate(const driver::Context &context, uint64_t bytes,
                                        const std::shared_ptr<MemoryBudget> &budget);
 
@@ -16,13 +16,13 @@ public:
   uint64_t size_bytes() const { return bytes_; }
   /// Whether it always returns to the same addresses.
   bool is_reserved() const { return range_.address() != 0; }
-  /// Of the device: 0 while it is away.
+  /// Bytes on the device; 0 while it is away.
   uint64_t resident_bytes() const {
     return range_.address() ? range_.committed_bytes() : buffer_.size_bytes();
   }
-  /// Gives the memory back; nothing uses it any more. After an error the device still holds some.
+  /// Gives the memory back. Nothing uses it any more. After an error the device still holds some.
   Status leave();
-  /// Its bytes are undefined. After an error it is away.
+  /// Allocates it again, with undefined bytes. After an error it is away.
   Status come_back(const driver::Context &context);
 
 private:

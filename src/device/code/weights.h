@@ -26,7 +26,7 @@ struct HostTensor {
   bool is_shared = false; // its pages may be registered: a mapped file's, or the caller's to keep
 
   const char *data() const { return storage.get() + offset_bytes; }
-  /// In the form of the public API; the address is that of host memory.
+  /// The tensor as the public API has it; the address is in host memory.
   cugrt_tensor describe() const;
   /// Likewise, without an address.
   cugrt_tensor describe_shape() const;
@@ -36,12 +36,12 @@ class WeightSet {
 public:
   /// invalid_argument when the name is taken.
   Status add(std::string name, HostTensor tensor);
-  /// This set, with tensors of `changes` in the place of those of their names; invalid_argument
-  /// when it has none of that name.
+  /// Returns this set with tensors of `changes` in place of those with the same names.
+  /// invalid_argument if a name is missing here.
   Result<WeightSet> replaced(const WeightSet &changes) const;
   /// Null when there is none.
   const HostTensor *find(const std::string &name) const;
-  /// Of this content: equal for copies, new after every change.
+  /// Identifies the content: equal for copies, new after every change.
   uint64_t identity() const { return identity_; }
   size_t size() const { return tensors_.size(); }
   const std::string &name(size_t index) const { return tensors_[index].name; }
@@ -68,7 +68,7 @@ Result<WeightSet> read_safetensors(SharedBytes file, const std::string &name);
 /// Likewise, from a part of `storage`, which the tensors then share.
 Result<WeightSet> read_safetensors(const SharedBytes &storage, size_t offset_bytes,
                                    size_t size_bytes, const std::string &name);
-/// The file is mapped: its tensors' bytes lie in its pages.
+/// Maps the file; the tensors' bytes lie in its pages.
 Result<WeightSet> load_safetensors(const std::string &path);
 
 } // namespace cugrt::runtime

@@ -53,7 +53,7 @@ Result<WeightsInPlace> WeightsInPlace::take(const Device &device, const WeightSe
                                               reinterpret_cast<const void *>(begin), end - begin);
     if (!pages.ok() && pages.status().code() == Code::device_lost)
       return pages.take_status();
-    // Else another registers them, or they cannot be: they are uploaded.
+    // Refused pages are registered by others, or cannot be: their tensors are uploaded.
     taken.size_bytes_ += pages.ok() ? kept_bytes : 0;
     for (; first != behind; ++first) {
       if (!pages.ok())

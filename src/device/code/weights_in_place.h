@@ -19,20 +19,20 @@ namespace cugrt::runtime {
 
 class WeightsInPlace {
 public:
-  /// Registers the pages of what can be read so among tensors of `set`, bytes by name, and adds
-  /// their addresses on the device. Pages that the driver refuses are left out.
+  /// Registers pages of the tensors of `set` (bytes by name) that can be read in place, and adds
+  /// their device addresses. Leaves out pages that the driver refuses.
   static Result<WeightsInPlace> take(const Device &device, const WeightSet &set,
                                      const std::map<std::string, uint64_t> &kept,
                                      const std::map<std::string, uint64_t> &sources,
                                      const std::shared_ptr<MemoryBudget> &budget,
                                      std::map<std::string, uint64_t> &addresses);
 
-  /// Ends the registration of pages that only sources lie in; for good, or until they come back.
+  /// Ends the registration of pages with sources only: for good, or until they come back.
   void give_back_sources(bool for_good);
   uint64_t size_bytes() const { return size_bytes_; }
-  /// Where a device reads a tensor that these have; 0: they have it not.
+  /// Device address of a tensor that these have; 0: they do not have it.
   uint64_t address_of(const HostTensor &tensor) const;
-  /// Of kept tensors.
+  /// Names of kept tensors.
   const std::vector<std::string> &names() const { return names_; }
   struct Pages {
     driver::RegisteredPages registered;
@@ -42,9 +42,9 @@ public:
     WeightMemory copy{}; // in their place, where another has registered them meanwhile
   };
   const std::vector<Pages> &pages() const { return pages_; }
-  /// Nothing reads them any more.
+  /// Ends all registrations; nothing reads the pages any more.
   void leave();
-  /// With new addresses where the device has them elsewhere. After an error they are away.
+  /// Registers them again; the device's addresses may be new. After an error they are away.
   Status come_back(const Device &device, const std::shared_ptr<MemoryBudget> &budget);
 
 private:

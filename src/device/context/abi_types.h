@@ -1,5 +1,5 @@
-// What stands behind the C ABI's statuses and texts. Host functions hand statuses to the runtime,
-// so it knows them, too.
+// Structs behind the C ABI's statuses and texts. Host functions hand statuses to the runtime, which
+// therefore knows these structs, too.
 #pragma once
 
 #include "base/status.h"
@@ -18,18 +18,18 @@ struct cugrt_text {
 
 namespace cugrt::runtime {
 
-/// Frees the handle, unless it is the one that says that memory ran out, which is nobody's.
+/// Frees the handle, except out_of_memory_status(), which nobody owns.
 void free_status(cugrt_status *status) noexcept;
 /// The status that a handle holds; frees the handle. Null is success.
 Status take_status(cugrt_status *status);
-/// Hands a status out; null for success. When memory runs out while it does,
+/// Returns a handle for a status; null for success. If memory runs out meanwhile, returns
 /// out_of_memory_status().
 cugrt_status *give_status(Status status) noexcept;
 /// A status that needs no memory. Never freed.
 cugrt_status *out_of_memory_status() noexcept;
 
-/// Runs `call`. The C ABI has no exceptions: what the caller's function throws all the same is an
-/// error that names `what`.
+/// Runs `call`, a caller's function. The C ABI has no exceptions, so an exception that it throws
+/// becomes an error that names `what`.
 template <class Call> Status call_back(const std::string &what, Call &&call) {
   try {
     call();

@@ -8,7 +8,7 @@
 
 namespace cugrt::runtime {
 
-// What devices map at a time; a reservation of less gains nothing.
+// Devices map this many bytes at a time; a reservation of less gains nothing.
 constexpr uint64_t kSmallArenaBytes = uint64_t(2) << 20;
 
 Result<MemoryBlock> MemoryBlock::allocate(const driver::Context &context,
@@ -101,8 +101,8 @@ Status ArenaMemory::commit(uint64_t bytes) {
   return status;
 }
 
-/// All addresses, or half as many as long as there are none, but not fewer than `least`; none where
-/// the device has none.
+/// Reserves all addresses, or half as many as often as there are none, but at least `least`;
+/// reserves none if the device has none.
 Status ArenaMemory::reserve(const driver::Context &context, uint64_t least) {
   CUGRT_ASSIGN(bool available, driver::VirtualRange::available(context));
   for (uint64_t bytes = std::max(bytes_, reserved_bytes_); available && bytes >= least; bytes /= 2)
@@ -149,7 +149,7 @@ bool ArenaNeeds::cover(const RunBinding &run) {
   for (size_t i = 0; i < highest_.size(); ++i) {
     if (run.symbols[i] <= highest_[i])
       continue;
-    // A little more than asked for, so that a slow climb is not measured at every step.
+    // Covers a little more than the run needs, so that a slow climb is not measured at every step.
     int64_t upper = run.function.symbols[i].bounds.upper;
     int64_t more = highest_[i] > 0 ? checked_add(highest_[i], highest_[i] / 4).value_or(upper) : 0;
     highest_[i] = std::max(run.symbols[i], std::min(more, upper));

@@ -19,12 +19,12 @@
 
 namespace cugrt::runtime {
 
-/// A block of device memory. Nothing may use it any more when it ends.
+/// A block of device memory. Nothing uses it any more when it is destroyed.
 class MemoryBlock {
 public:
   MemoryBlock() = default;
-  /// `allocator` null: the driver's. A size of zero allocates nothing. `charge`, of nothing yet, is
-  /// raised to the size.
+  /// `allocator` null: the driver allocates. A size of zero allocates nothing. `charge`, which has
+  /// counted nothing yet, is raised to the size.
   static Result<MemoryBlock> allocate(const driver::Context &context,
                                       const cugrt_allocator *allocator, uint64_t bytes,
                                       BudgetCharge charge = {});
@@ -45,33 +45,33 @@ private:
 
 class ArenaMemory {
 public:
-  /// All of it at once where it is small or the caller's allocator has it; else nothing yet, with a
-  /// reservation of all or of as much as the device has addresses for.
+  /// A small arena, or one of the caller's allocator, gets all of its memory at once. Others get
+  /// none yet, and a reservation of all addresses or of as many as the device has.
   static Result<ArenaMemory> make(const driver::Context &context, const cugrt_allocator *allocator,
                                   uint64_t bytes, std::shared_ptr<MemoryBudget> budget = nullptr);
-  /// Of several plans, whose sizes raise() tells: nothing yet. Where it reserves addresses, it
-  /// reserves at least `reserved_bytes` of them, if the device has so many.
+  /// An arena of several plans, whose sizes raise() adds; it has no memory yet. If it reserves
+  /// addresses, it reserves at least `reserved_bytes`, as far as the device has them.
   static ArenaMemory shared(uint64_t reserved_bytes, std::shared_ptr<MemoryBudget> budget);
-  /// A plan of `bytes` shares it from now on. It may move for them.
+  /// A plan of `bytes` shares the arena from now on, which may move for it.
   void raise(uint64_t bytes) { bytes_ = std::max(bytes_, bytes); }
 
   uint64_t address() const { return range_.address() ? range_.address() : block_.address(); }
   uint64_t size_bytes() const { return bytes_; }
-  /// Of its addresses; less than size_bytes() where it may move.
+  /// Bytes of its addresses; less than size_bytes() if it may move.
   uint64_t capacity_bytes() const {
     return range_.address() ? std::min(range_.size_bytes(), bytes_) : block_.size_bytes();
   }
   uint64_t committed_bytes() const;
   bool grows() const { return committed_bytes() < bytes_; }
-  /// Whether it is not worth a reservation: all of it is there at once.
+  /// Whether a reservation is not worth it: a small arena gets all memory at once.
   bool is_small() const;
   bool is_reserved() const { return range_.address() != 0; }
   /// Whether it moves when `bytes` are needed.
   bool moves_for(uint64_t bytes) const { return bytes > capacity_bytes(); }
-  /// Backs at least the first `bytes` with memory, where it is.
+  /// Backs at least the first `bytes` with memory, at the present address.
   Status commit(uint64_t bytes);
-  /// Gives back what it has and makes room for `bytes` elsewhere, and some more. Nothing uses it
-  /// any more. After an error it has no memory.
+  /// Gives its memory back and makes room for `bytes`, and some more, at another address. Nothing
+  /// uses it any more. After an error it has no memory.
   Status move(const driver::Context &context, uint64_t bytes);
 
 private:
@@ -84,14 +84,14 @@ private:
   uint64_t bytes_ = 0, reserved_bytes_ = 0;
 };
 
-/// How much of each arena one function needs, for the largest values that its symbols have had.
+/// Bytes that one function needs of each arena, for the largest values that its symbols have had.
 class ArenaNeeds {
 public:
-  /// Takes in the run's values. True when bytes() have changed; costs one comparison a symbol
-  /// otherwise. Sizes are bounded from above over all smaller values, so they need not be monotone;
-  /// where offsets are a table by bucket, over those of the buckets that there have been.
+  /// Includes the run's values. True if bytes() have changed; otherwise costs one comparison a
+  /// symbol. Sizes are upper bounds over all smaller values, since they may not be monotone;
+  /// offsets that are a table by bucket are bounded over the buckets seen so far.
   bool cover(const RunBinding &run);
-  /// Of each arena of the plan.
+  /// Bytes for each arena of the plan.
   const std::vector<uint64_t> &bytes() const { return bytes_; }
 
 private:

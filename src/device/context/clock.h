@@ -12,7 +12,7 @@ inline int64_t steady_ns() {
       .count();
 }
 
-/// Adds the time of a scope to `*to_ns`; does nothing when that is null.
+/// Adds a scope's duration to `*to_ns`; null: does nothing.
 class ScopeTimer {
 public:
   explicit ScopeTimer(int64_t *to_ns) : to_ns_(to_ns), begin_ns_(to_ns ? steady_ns() : 0) {}

@@ -66,7 +66,7 @@ public:
   struct Times {
     int64_t build_ns = INT64_MAX, patch_ns = INT64_MAX;
   };
-  /// The fastest of a few: what disturbs only ever adds.
+  /// Returns the fastest of a few: disturbances only add time.
   Result<Times> time(uint64_t nodes) {
     Times best;
     for (int i = 0; i < kRepeats; ++i) {
@@ -77,7 +77,7 @@ public:
     return best;
   }
 
-  /// Device memory of `kKept` instances of that size, by what is free before and after.
+  /// Device memory of `kKept` instances of that size, from the free memory before and after.
   Result<uint64_t> memory(uint64_t nodes) {
     std::vector<Sample> kept;
     CUGRT_ASSIGN(driver::Context::Memory before, device_.context().memory());
@@ -124,8 +124,8 @@ Result<InstanceCost> measure_costs(const Device &device) {
   cost.build_ns = build.constant;
   cost.build_node_ns = build.slope;
   cost.patch_node_ns = std::max<uint64_t>(1, static_cast<uint64_t>(large.patch_ns) / kLargeNodes);
-  // Drivers take memory in large blocks, so only the sum over many instances says something; the
-  // host's share is as assumed for an instance.
+  // Drivers take memory in large blocks, so only the sum over many instances says something. The
+  // host's share is the default of an instance.
   if (large_bytes != 0)
     cost.node_bytes = std::max<uint64_t>(1, large_bytes / (kKept * kLargeNodes));
   return cost;

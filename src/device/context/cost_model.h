@@ -1,4 +1,4 @@
-// The constants that the instance policy reckons with, measured in a context.
+// Measures the constants of the instance policy in a context.
 //
 // Small graphs of a kernel that does nothing are built, instantiated, uploaded and patched, a few
 // hundred nodes in all: some milliseconds, once for each Device and only when a session asks for
@@ -9,8 +9,8 @@
 
 namespace cugrt::runtime {
 
-/// Two sizes of graph give each constant and what comes with each node. What cannot be told (a
-/// driver whose free memory does not move) stays as assumed.
+/// Two sizes of graph give each constant and its part per node. A constant that cannot be measured
+/// (a driver whose free memory does not change) keeps its default.
 Result<InstanceCost> measure_costs(const Device &device);
 
 /// The line through two points, neither of its coefficients negative.

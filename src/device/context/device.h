@@ -1,6 +1,6 @@
-// Device: a driver with one context on it, and the host builtins. What compiles for it is made when
-// it is first asked for (compile/compile.h).
-// Behind cugrt_runtime; shared by everything that is made from it.
+// Device: a driver with one context on it, and the host builtins. The first user of its
+// compiler makes it (compile/compile.h). Behind cugrt_runtime; everything made from it shares
+// it.
 //
 // A sticky driver error ends CUDA for the process. The first one is kept, and everything that
 // belongs to the same driver and device repeats it (check()), whichever Device met it.
@@ -24,7 +24,7 @@ class Compiler;
 
 namespace cugrt::runtime {
 
-/// The place for a device's compiler, and how it is made. The library for devices leaves it empty.
+/// The place for a device's compiler, and its maker. The library for devices leaves it empty.
 struct CompilerPlace {
   std::string nvrtc_path, cache_folder;
   std::mutex mutex; // guards compiler
@@ -48,11 +48,11 @@ struct DeviceLimits {
   uint32_t shared_bytes_per_block = 48 << 10; // with opting in
 };
 
-/// The first sticky error of one driver's device. Shared by all Devices that are open on it;
-/// forgotten with the last one of them, since the driver itself repeats such an error.
+/// The first sticky error of one driver's device. All Devices that are open on it share this; it
+/// ends with the last of them, since the driver itself repeats such an error.
 class DeviceHealth {
 public:
-  /// The one of `ordinal` of the driver at `library_path`; a path of its own if that is empty.
+  /// The health of device `ordinal`; an empty `library_path` counts as a driver of its own.
   static std::shared_ptr<DeviceHealth> of(const std::string &library_path, int ordinal);
 
   bool lost() const { return lost_.load(std::memory_order_acquire); }
@@ -68,7 +68,7 @@ private:
 class Device {
 public:
   static Result<std::shared_ptr<Device>> open(DeviceOptions options);
-  /// On a driver that is already open (tests and benches bring their own table).
+  /// Opens a device of a driver that is already open (tests and benches bring their own table).
   static Result<std::shared_ptr<Device>> open(std::unique_ptr<driver::DriverLibrary> library,
                                               DeviceOptions options);
   ~Device();
@@ -87,7 +87,7 @@ public:
   HostFunctions &host_functions() { return host_functions_; }
   const Logger &log() const { return log_; }
   /// Whether setters of an instance reach nodes in the bodies of its conditional nodes; empty until
-  /// it was tried. Any thread.
+  /// an instance has tried. Any thread.
   std::optional<bool> setters_reach_bodies() const {
     int8_t known = body_setters_.load(std::memory_order_relaxed);
     return known < 0 ? std::nullopt : std::optional<bool>(known != 0);
@@ -95,24 +95,24 @@ public:
   void set_setters_reach_bodies(bool reach) {
     body_setters_.store(reach, std::memory_order_relaxed);
   }
-  /// Whether bodies of conditional nodes take cooperative launches: from driver 12.6 on, where MPS
-  /// does not share the device.
+  /// Whether bodies of conditional nodes take cooperative launches: with driver 12.6 and newer,
+  /// unless MPS shares the device.
   bool cooperative_bodies() const { return cooperative_bodies_; }
   /// Whether instances read their nodes back when they are built or patched: CUGRT_VERIFY_NODES.
   bool verifies_nodes() const { return verifies_nodes_; }
-  /// For unplanned tensors; null where driver or device has none. Shared by all sessions.
+  /// The pool for unplanned tensors; null if driver or device has none. All sessions share it.
   const driver::MemoryPool *pool() const { return pool_ ? &pool_ : nullptr; }
 
-  /// Measured when first asked for; see cost_model.h. Any thread.
+  /// The first caller measures them; see cost_model.h. Any thread.
   Result<InstanceCost> costs();
 
-  /// The first sticky error, if one was met. One load when all is well.
+  /// Returns the first sticky error, if any. Costs one load if there is none.
   Status check() const {
     if (!health_->lost()) [[likely]]
       return {};
     return health_->cause();
   }
-  /// Keeps the cause of a lost device; hands the status on.
+  /// Keeps the cause of a lost device and returns the status.
   Status note(Status status);
 
 private:

@@ -1,4 +1,4 @@
-// What driver, device, compiler and cache are found, what is missing and what to do.
+// Examines which driver, device, compiler and cache are there, what is missing and what to do.
 #pragma once
 
 #include "base/compiler_report.h"
@@ -15,18 +15,18 @@ struct DoctorReport {
   std::optional<driver::Board> board;          // of a Jetson
   std::optional<jit::CompilerReport> compiler; // nothing: this library compiles nothing
 
-  /// Kernels can be run: a driver with a device and, where modules are compiled, a compiler or a
-  /// cache that may hold code.
+  /// Whether kernels can run: there is a driver with a device and, if modules are compiled, a
+  /// compiler or a cache that may hold code.
   bool usable() const;
-  /// The only NVRTC found is of a newer major version than the driver.
+  /// Whether the only NVRTC found has a newer major version than the driver.
   bool compiler_too_new() const;
-  /// What to do about what is missing, a line each.
+  /// Advice on missing parts, a line each.
   std::vector<std::string> remedies() const;
   std::string to_text() const;
   std::string to_json() const;
 };
 
-/// Opens the driver, but creates no context. Of the compiler see compile/compile.h.
+/// Opens the driver, but creates no context. compile/compile.h examines the compiler.
 DoctorReport examine_driver(const DeviceOptions &options);
 
 } // namespace cugrt::runtime

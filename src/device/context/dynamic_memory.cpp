@@ -28,7 +28,7 @@ Result<uint64_t> DynamicMemory::allocate(uint64_t bytes, driver::StreamRef strea
   }
   auto fitting = kept_.lower_bound(bytes);
   MemoryBlock buffer;
-  // A block of more than twice the size is left for those who need it.
+  // Leaves a block of more than twice the size for those who need it.
   if (fitting != kept_.end() && fitting->first / 2 <= bytes) {
     buffer = std::move(fitting->second.block);
     kept_.erase(fitting);

@@ -16,28 +16,28 @@ namespace cugrt::runtime {
 
 class DynamicMemory {
 public:
-  /// `allocator`, which outlives this, takes the driver's place; null: none.
+  /// `allocator` replaces the driver and outlives this; null: none.
   DynamicMemory(const Device &device, const cugrt_allocator *allocator)
       : device_(device), allocator_(allocator) {}
-  /// The session's work has ended by then.
+  /// The session's work must have ended.
   ~DynamicMemory();
   DynamicMemory(const DynamicMemory &) = delete;
 
-  /// An address aligned to at least 256 bytes; 0 for no bytes. Context current.
+  /// Returns an address aligned to at least 256 bytes; 0 for no bytes. Context current.
   Result<uint64_t> allocate(uint64_t bytes, driver::StreamRef stream);
-  /// Later work may use the block. Waits for the stream, and gives back all that is kept, where
-  /// that is much more than runs have at a time. Context current.
+  /// Lets later work use the block. If much more is kept than runs use at a time, waits for the
+  /// stream and gives all of it back. Context current.
   Status release(uint64_t address, driver::StreamRef stream);
-  /// The next run begins on the stream, behind all that was queued so far. Context current.
+  /// Begins the next run on the stream, after all work queued so far. Context current.
   Status next_run(driver::StreamRef stream);
-  /// All work has ended: gives kept blocks back. The driver's pool keeps what it has.
+  /// Call when all work has ended: gives kept blocks back. The driver's pool keeps its memory.
   void all_done();
-  /// The same, when the device is full or the session ends: the pool gives back what it can, too.
+  /// The same, if the device is full or the session ends: the pool also gives back its free memory.
   void give_back();
 
-  /// Whether waiting for the session's work and then give_back() frees memory.
+  /// Whether give_back(), after a wait for the session's work, frees memory.
   bool keeps_released() const { return !kept_.empty() || freed_; }
-  /// Of the blocks that are allocated and not released.
+  /// Bytes of the blocks that are allocated and not released.
   uint64_t size_bytes() const;
 
 private:
@@ -45,7 +45,7 @@ private:
     MemoryBlock block;
     uint64_t run; // that released it
   };
-  /// Runs that leave a block before it is given back: shapes often come in turns.
+  /// A block is given back after so many runs that leave it: shapes often alternate.
   static constexpr uint64_t kRunsUnused = 4;
   static constexpr size_t kMaxKept = 64; // or twice what runs have at a time
 

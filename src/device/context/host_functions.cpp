@@ -8,7 +8,7 @@
 
 namespace cugrt::runtime {
 
-/// host "cugrt.count": reads a number of the device.
+/// host "cugrt.count": reads one number from the device.
 static Status count(const Device &device, std::span<const cugrt_value> arguments,
                     std::span<cugrt_value> results, CUstream stream) {
   if (arguments.size() != 1 || results.size() != 1 || arguments[0].kind != CUGRT_VALUE_TENSOR ||

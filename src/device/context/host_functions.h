@@ -1,5 +1,5 @@
-// Host builtins: functions that modules call by name, of the embedding program and the library's
-// own (plan/format/host_builtins.h).
+// Host builtins: functions that modules call by name. The embedding program adds some; the library
+// has its own (plan/format/host_builtins.h).
 #pragma once
 
 #include "base/status.h"
@@ -21,9 +21,9 @@ class Device;
 /// A table by name. May be used by several threads at once.
 class HostFunctions {
 public:
-  /// The library's own, for a device that owns the table.
+  /// Adds the library's own builtins, for a device that owns the table.
   void add_builtins(Device &device);
-  /// Replaces an earlier one of that name.
+  /// Adds a function and replaces an earlier one with that name.
   void add(const std::string &name, HostFunction function);
   /// not_found names the function and says what to do.
   Result<HostFunction> find(const std::string &name) const;

@@ -1,4 +1,4 @@
-// The one use at a time of an object that is not for several threads: a second one is refused.
+// Allows one use at a time of an object that is not for several threads: refuses a second one.
 #pragma once
 
 #include "base/status.h"
@@ -19,7 +19,7 @@ public:
   }
   InUse(const InUse &) = delete;
   bool taken() const { return taken_; }
-  /// Once more.
+  /// Tries to take it once more.
   bool try_again() {
     taken_ = taken_ || !flag_.exchange(true, std::memory_order_acquire);
     return taken_;

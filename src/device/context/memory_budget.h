@@ -1,4 +1,4 @@
-// How much device memory several sessions may hold together, and what of it is held for what.
+// Limits the device memory of several sessions, and counts for which use they hold it.
 #pragma once
 
 #include "base/status.h"
@@ -22,19 +22,19 @@ public:
   /// 0: no limit.
   explicit MemoryBudget(uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
 
-  /// Counts bytes that are about to be allocated; out_of_device_memory, with the figures, where
-  /// they do not fit, even after `make_room` was asked for as long as it gives something back.
+  /// Counts bytes that are about to be allocated. Calls `make_room` as long as they do not fit and
+  /// it frees something; if they still do not fit, out_of_device_memory with the figures.
   Status take(HeldFor use, uint64_t bytes);
   void give(HeldFor use, uint64_t bytes) noexcept;
   uint64_t held_bytes(HeldFor use) const;
   uint64_t limit_bytes() const;
-  /// What is held fits it, once there was room made as by take(); else an error, and it stays.
+  /// Sets the limit if the held bytes fit, after making room as take() does; else fails.
   Status set_limit(uint64_t limit_bytes);
-  /// Frees something that nobody needs at the moment; false: there is nothing. Called by take(),
-  /// without a lock.
+  /// Sets a function that frees something unneeded; it returns false if there is nothing. take()
+  /// calls it without a lock.
   void set_make_room(std::function<bool()> make_room);
 
-  /// What `owner` may come to, which is what errors say would fit: in place of what it said before.
+  /// The most that `owner` may hold; replaces its older claims. Errors name the sum of all claims.
   struct Claim {
     const void *word = nullptr; // of claims with one word and scope the largest counts
     std::string scope{};
@@ -42,12 +42,12 @@ public:
     const void *owner = nullptr;
   };
   void claim(const void *owner, std::vector<Claim> claims);
-  /// What is mapped for `bytes`, as devices map it.
+  /// Bytes that devices map for `bytes`.
   static uint64_t mapped(uint64_t bytes) { return (bytes + kMapped - 1) / kMapped * kMapped; }
   static constexpr uint64_t kMapped = uint64_t(2) << 20;
 
 private:
-  /// As long as it fails and room is made.
+  /// Repeats `what` as long as it fails and room can be made.
   Status attempt(const std::function<Status()> &what);
   Status try_take(HeldFor use, uint64_t bytes);
   uint64_t claimed_bytes() const;
@@ -59,8 +59,8 @@ private:
   std::vector<Claim> claims_;
 };
 
-/// What one holder has of a budget, which it gives back when it ends. Without a budget it counts
-/// nothing.
+/// One holder's share of a budget, which it gives back when it ends. Counts nothing without a
+/// budget.
 class BudgetCharge {
 public:
   BudgetCharge() = default;
@@ -78,7 +78,7 @@ public:
   }
   ~BudgetCharge() { lower_to(0); }
 
-  /// Before memory is allocated. An error changes nothing.
+  /// Call before memory is allocated. An error changes nothing.
   Status raise_to(uint64_t bytes) {
     if (!budget_ || bytes <= bytes_)
       return {};
@@ -86,7 +86,7 @@ public:
     bytes_ = bytes;
     return {};
   }
-  /// After memory was freed, or not had.
+  /// Call after memory was freed, or could not be allocated.
   void lower_to(uint64_t bytes) noexcept {
     if (!budget_ || bytes >= bytes_)
       return;

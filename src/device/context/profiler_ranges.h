@@ -7,8 +7,8 @@
 
 namespace cugrt::runtime {
 
-/// Whether ranges reach anybody: a profiler has set NVTX_INJECTION64_PATH, and the library was
-/// built with NVTX's header.
+/// Whether a profiler sees the ranges: it has set NVTX_INJECTION64_PATH, and the library was built
+/// with NVTX's header.
 bool profiler_attached();
 
 /// A range from construction to destruction, on this thread. An empty one does nothing.

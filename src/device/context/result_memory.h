@@ -1,4 +1,4 @@
-// A session's memory for one result of a function, and the places at which it has handed it out.
+// A session's memory for one result of a function, and the addresses that runs handed out.
 //
 // Callers hand results back in the array in which an earlier run left them, and such an address
 // binds nothing. So that it is never taken for memory of the caller's, a block that has become too
@@ -16,7 +16,7 @@ namespace cugrt::runtime {
 
 class ResultMemory {
 public:
-  /// Of the block in use: 0 where there is none.
+  /// Address of the block in use; 0 if there is none.
   uint64_t address() const { return blocks_.empty() ? 0 : blocks_.back().address(); }
   uint64_t size_bytes() const { return blocks_.empty() ? 0 : blocks_.back().size_bytes(); }
   uint64_t total_bytes() const {
@@ -25,11 +25,11 @@ public:
       sum += block.size_bytes();
     return sum;
   }
-  /// Results lie in `block` from now on.
+  /// Puts later results into `block`.
   void use(MemoryBlock block) { blocks_.push_back(std::move(block)); }
 
-  /// Of a result that has its place elsewhere, in a parameter for instance: where a run has found
-  /// it. Of many places the last ones are remembered.
+  /// Notes where a run found a result that has its place elsewhere, such as in a parameter. Keeps
+  /// the last few of many places.
   void found_at(uint64_t address) {
     if (std::find(places_.begin(), places_.end(), address) != places_.end())
       return;

@@ -10,7 +10,7 @@ namespace cugrt::driver {
 
 constexpr size_t kMostBytes = 64 << 10;
 
-/// As much as there is, up to the bound; empty where there is no such file.
+/// Reads a file up to the bound; empty if there is no such file.
 static std::string read(const std::string &path) {
   std::string text;
   const std::unique_ptr<std::FILE, int (*)(std::FILE *)> file(std::fopen(path.c_str(), "rb"),
@@ -25,7 +25,7 @@ static std::string read(const std::string &path) {
   return text;
 }
 
-/// The number behind `before`, the first one.
+/// Returns the number after the first `before`.
 static std::optional<int> number_behind(std::string_view text, std::string_view before) {
   const size_t at = text.find(before);
   if (at == std::string_view::npos)
@@ -35,7 +35,7 @@ static std::optional<int> number_behind(std::string_view text, std::string_view 
   return std::from_chars(begin, end, value).ec == std::errc() ? std::optional(value) : std::nullopt;
 }
 
-/// Of "< POWER_MODEL ID=2 NAME=15W >".
+/// Reads the name from "< POWER_MODEL ID=2 NAME=15W >".
 static std::string name_of_mode(std::string_view configuration, int mode) {
   const std::string model = "POWER_MODEL ID=" + std::to_string(mode) + " NAME=";
   const size_t at = configuration.find(model);

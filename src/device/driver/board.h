@@ -1,4 +1,4 @@
-// What a Jetson says of itself, in files: nothing of it comes from the driver.
+// Reads from a Jetson's files the facts that its driver does not tell.
 #pragma once
 
 #include <optional>
@@ -15,8 +15,8 @@ struct Board {
   std::string jetpack() const; // "JetPack 6"; "" of releases that are not known
 };
 
-/// Nothing where the machine is no Jetson. `root` stands for "/", for tests. Reads some kilobytes
-/// at most of each file.
+/// Nothing if the machine is no Jetson. `root` stands for "/", for tests. Reads some kilobytes at
+/// most of each file.
 std::optional<Board> read_board(const std::string &root = "");
 
 } // namespace cugrt::driver

@@ -4,9 +4,9 @@
 // memory of either is memory of both. Its code is loaded as a library, which belongs to no context,
 // and its kernel nodes name it, since a function would bring the primary context along.
 //
-// Rule of the layer: what creates or loads something makes its context current by itself; what
-// enqueues work (launches, asynchronous copies, event records) expects the caller to hold a
-// ContextGuard, so that a run pays for it once.
+// Rule of the layer: functions that create or load something make its context current by
+// themselves; functions that enqueue work (launches, asynchronous copies, event records) expect the
+// caller to hold a ContextGuard, so that a run pays for it once.
 #pragma once
 
 #include "device/driver/unique_handle.h"
@@ -15,7 +15,7 @@
 
 namespace cugrt::driver {
 
-/// Makes a context current for a scope of what is no run, whatever other threads capture meanwhile.
+/// Makes a context current in a scope outside of runs, whatever other threads capture meanwhile.
 /// Stays on the thread that made it.
 class ContextGuard {
 public:
@@ -46,8 +46,8 @@ class Context {
 public:
   /// Retains the primary context of device `ordinal`.
   static Result<Context> retain_primary(const DriverApi &api, int ordinal);
-  /// A green context of the device, with at least so many multiprocessors: the driver gives them
-  /// out in groups. Two of these may have the same ones.
+  /// Makes a green context with at least so many multiprocessors, which the driver gives out in
+  /// groups. Two green contexts may share some.
   static Result<Context> make_green(const DriverLibrary &library, int ordinal,
                                     uint32_t multiprocessors);
   /// Uses a context that the caller owns and keeps alive.
@@ -59,19 +59,19 @@ public:
   /// Whether this is the device's primary context, which ends with its last user, or green.
   bool is_primary() const { return static_cast<bool>(retained_); }
   bool is_green() const { return static_cast<bool>(green_); }
-  /// Whether memory of one is memory of the other.
+  /// Whether both can use the same memory.
   bool shares_memory_with(const Context &other) const { return memory_of_ == other.memory_of_; }
   /// "sm_90", from the device's compute capability.
   const std::string &architecture() const { return architecture_; }
   /// 90 for 9.0.
   int capability() const { return capability_; }
 
-  /// For copies between host and device that are waited for; does not synchronise with the legacy
-  /// stream. Any thread.
+  /// The stream for copies between host and device that are waited for; does not synchronise with
+  /// the legacy stream. Any thread.
   CUstream copy_stream() const { return copies_.get(); }
 
   Result<ContextGuard> enter() const { return ContextGuard::enter(*api_, context_); }
-  /// Of the device; the number of multiprocessors is the context's.
+  /// Asks the device; the number of multiprocessors is the context's.
   Result<int> attribute(CUdevice_attribute attribute) const;
   /// Waits for all work of the context.
   Status synchronize() const;

@@ -48,7 +48,7 @@ constexpr Row kRows[] = {
 #include "device/driver/driver_api.def"
 #undef CUGRT_DRIVER_CALL
 
-/// What stands in a file that was opened.
+/// The entry points of a library file that was opened.
 struct Library {
   void *handle = nullptr;
   std::string path;
@@ -60,7 +60,7 @@ struct Library {
 /// Opens by file or loader name; on failure the loader's reason goes to `reason`.
 Library open_library(const std::string &name, std::string &reason) {
   Library library;
-  // The loader would wait for a pipe's writer. What is not there, it finds a reason for.
+  // Skips pipes, where the loader would wait for a writer. It finds a reason for missing files.
   if (name.find('/') != name.npos)
     if (const auto file = open_regular(name);
         !file.ok() && file.status().code() != Code::not_found) {
@@ -94,7 +94,7 @@ Status stub_library(const std::string &path) {
 
 bool is_stub(CUresult result) { return result == CUDA_ERROR_STUB_LIBRARY; }
 
-/// The error of a call that is made before the table is filled: names come from the library itself.
+/// Makes an error of a call before the table is filled: the library itself gives the names.
 Status early_error(const Library &library, CUresult result, std::string_view call) {
   DriverApi names;
   names.GetErrorName = library.symbol<decltype(names.GetErrorName)>("cuGetErrorName");
@@ -125,7 +125,7 @@ Status resolve(DriverLibrary &driver, const Library &library, PFN_cuGetProcAddre
   return {};
 }
 
-/// cuInit, whose failures have causes of their own.
+/// Calls cuInit, whose failures have causes of their own.
 Status initialise(const DriverLibrary &driver) {
   CUresult result = driver.api.Init(0);
   if (result == CUDA_SUCCESS)
@@ -142,7 +142,7 @@ Status initialise(const DriverLibrary &driver) {
   return driver_error(driver.api, result, "cuInit", driver.path);
 }
 
-/// The emulated driver can say what it found wrong, such as a variable of its own.
+/// Adds the reason that the emulated driver gives, such as a bad variable of its own.
 Status with_emulators_reason(const Library &library, const Status &status) {
   using GetLastMessage = CUresult (*)(char *, size_t);
   char reason[512] = "";
@@ -182,7 +182,7 @@ Result<std::unique_ptr<DriverLibrary>> open_system() {
     std::string reason;
     Library library = open_library(name, reason);
     if (library.handle) {
-      // A stub may hide behind either name; the next one may be the driver.
+      // Either name may be a stub; then the next name may be the driver.
       auto get_version = library.symbol<PFN_cuDriverGetVersion_v2020>("cuDriverGetVersion");
       int version = 0;
       if (!get_version || !is_stub(get_version(&version)))
@@ -202,7 +202,7 @@ Result<std::unique_ptr<DriverLibrary>> open_path(const std::string &path, Driver
   return from_library(library, kind);
 }
 
-/// Whoever asks for the emulated driver must not get a device.
+/// A caller that asks for the emulated driver must not get a device.
 Result<std::unique_ptr<DriverLibrary>> open_named_emulator(const std::string &path) {
   auto driver = open_path(path, DriverKind::emulated);
   if (!driver.ok())

@@ -30,7 +30,7 @@ struct DriverApi {
 #undef CUGRT_DRIVER_CALL
 };
 
-/// What drivers between 12.2 and 13.0 differ in. The rest is in every driver that is accepted.
+/// Features in which drivers between 12.2 and 13.0 differ. All accepted drivers have the rest.
 struct Capabilities {
   bool edge_data = false;               // 12.3: typed edges, so programmatic dependent launch
   bool conditional_if_while = false;    // 12.3

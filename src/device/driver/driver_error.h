@@ -1,4 +1,4 @@
-// The one place where a CUresult becomes a Status.
+// Converts CUresult to Status, here only.
 #pragma once
 
 #include "device/driver/driver_api.h"
@@ -22,13 +22,13 @@ inline bool is_sticky(CUresult result) { return classify(result) == ErrorClass::
 /// "CUDA_ERROR_INVALID_VALUE"; a number where the driver has no name for it.
 std::string error_name(const DriverApi &api, CUresult result);
 
-/// A status for a failed call: "cuGraphLaunch of region 'main.0': an illegal memory access was
-/// encountered; REMEDY", with the CUDA error's name. `object` names what the call was made on and
+/// Makes the status of a failed call: "cuGraphLaunch of region 'main.0': an illegal memory access
+/// was encountered; REMEDY", with the CUDA error's name. `object` names the object of the call and
 /// may be empty. `result` may not be CUDA_SUCCESS.
 Status driver_error(const DriverApi &api, CUresult result, std::string_view call,
                     std::string_view object);
 
-/// For an optional entry point that this driver lacks: `what` needs CUDA `version`.
+/// Error for an optional entry point that this driver lacks: `what` needs CUDA `version`.
 Status driver_lacks(std::string_view what, int version);
 
 } // namespace cugrt::driver

@@ -29,7 +29,7 @@ struct FillParams {
   uint32_t value = 0, element_bytes = 1;
 };
 
-/// Nodes that a new one waits for.
+/// Nodes that a new node waits for.
 using Dependencies = std::span<const GraphNode>;
 
 class GraphRef;
@@ -39,13 +39,13 @@ struct ConditionalNode {
   std::vector<GraphRef> bodies; // owned by the node
 };
 
-/// A graph that somebody owns: a Graph, or a conditional node for its bodies. `name` in the
-/// functions below is for messages only.
+/// A graph that a Graph owns, or a conditional node, for its bodies. The `name` parameters below
+/// are for messages only.
 class GraphRef {
 public:
   GraphRef() = default;
-  /// `priority`: of all kernels that are added, bodies' too, as the driver counts; 0: that of the
-  /// stream that an instance is launched on.
+  /// `priority` applies to all kernels that are added, in bodies too, as the driver counts; 0: the
+  /// priority of the stream that an instance is launched on.
   GraphRef(const DriverApi *api, CUcontext context, CUgraph graph, int priority = 0)
       : api_(api), context_(context), graph_(graph), priority_(priority) {}
   CUgraph get() const { return graph_; }
@@ -61,7 +61,7 @@ public:
                                std::string_view name) const;
   Result<GraphNode> add_empty(Dependencies after, std::string_view name) const;
 
-  /// Records the event when what it waits for has ended; in no body.
+  /// Records the event when the predecessors have ended; not for bodies.
   Result<GraphNode> add_event_record(const Event &event, Dependencies after,
                                      std::string_view name) const;
 
@@ -73,8 +73,8 @@ public:
                                           Dependencies after, std::string_view name) const;
 
   /// Edges on which the dependent may start at its predecessor's trigger: between kernels, sm_90,
-  /// Capabilities::edge_data. By themselves, never with others: drivers take the kind of a call's
-  /// first edge for all of them.
+  /// Capabilities::edge_data. Never add them with other edges in one call: drivers take the kind of
+  /// a call's first edge for all of them.
   Status add_programmatic_edges(std::span<const GraphNode> from, GraphNode to) const;
 
 private:
@@ -101,14 +101,14 @@ private:
   int priority_ = 0;
 };
 
-/// Why an instantiation failed, for whoever knows what the node stands for.
+/// Failed node of an instantiation; the caller knows which step it belongs to.
 struct InstantiateFailure {
   GraphNode node = nullptr; // null when the driver names none
   CUgraphInstantiateResult reason = CUDA_GRAPH_INSTANTIATE_SUCCESS;
 };
 
-/// A kernel node's parameters in the driver's form, kept by whoever sets them often. The array of
-/// argument pointers is referred to, not copied.
+/// A kernel node's parameters in the driver's form, for callers that set them often. Refers to the
+/// array of argument pointers and copies none.
 class KernelNodeParams {
 public:
   KernelNodeParams() = default;
@@ -123,7 +123,7 @@ private:
   CUDA_KERNEL_NODE_PARAMS_v2 params_{};
 };
 
-/// GraphExec::set_kernel for many nodes: what a call needs, taken out of the instance once.
+/// GraphExec::set_kernel for many nodes: holds what a call needs of the instance.
 class KernelSetter {
 public:
   CUresult operator()(GraphNode node, const KernelNodeParams &params) const {
@@ -159,13 +159,13 @@ public:
 
   /// Setters affect later launches only.
   KernelSetter kernel_setter() const { return {set_, target_}; }
-  /// From now on a kernel_setter() sets the node of the template, too: an instance's cannot be read
-  /// back, and the template then has what the instance was given. Not thread-safe.
+  /// From now on a kernel_setter() sets the template's node, too: an instance's node cannot be read
+  /// back, but the template's can. Not thread-safe.
   Status mirror_setters();
   /// The error of a failed call of a kernel_setter().
   Status setter_failure(CUresult result, std::string_view name) const;
   Status set_kernel(GraphNode node, const LaunchParams &params, std::string_view name) const;
-  /// What the driver says to set_enabled(), and the error of a call that has failed.
+  /// Returns the driver's answer to set_enabled(), for enabled_failure() to explain.
   CUresult try_enabled(GraphNode node, bool enabled) const {
     return handle_.api().GraphNodeSetEnabled(handle_.get(), node, enabled ? 1u : 0u);
   }
@@ -179,7 +179,7 @@ private:
         target_(handle_.get()) {}
   Status failure(CUresult result, std::string_view call, std::string_view name) const;
   Handle handle_;
-  /// What a kernel_setter() calls, and the instance as that takes it: the driver's, or a Mirror.
+  /// The function that a kernel_setter() calls, and its instance: the driver's, or a Mirror.
   KernelSetter::Set set_ = nullptr;
   CUgraphExec target_ = nullptr;
   struct Mirror {

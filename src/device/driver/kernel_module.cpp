@@ -11,7 +11,7 @@ constexpr size_t kLoadLogBytes = 8192;
 // More parameters than 32764 bytes (the largest parameter space) can hold.
 constexpr size_t kMaxParams = 32768;
 
-/// Empty where the driver cannot tell.
+/// Reads a kernel's parameters; empty if the driver cannot tell.
 Result<std::optional<std::vector<KernelParam>>>
 read_params(const DriverApi &api, CUfunction function, const std::string &name) {
   std::optional<std::vector<KernelParam>> params;

@@ -16,7 +16,7 @@ struct Dim3 {
   friend bool operator==(const Dim3 &, const Dim3 &) = default;
 };
 
-/// Into any of the driver's structs of launches.
+/// Fills in any of the driver's structs of launches.
 template <class Params>
 void set_shape(Params &params, Dim3 grid, Dim3 block, uint32_t dynamic_shared_bytes) {
   params.gridDimX = grid.x;
@@ -50,23 +50,23 @@ struct KernelParam {
 /// A kernel of a loaded module; valid while the module is.
 class Kernel {
 public:
-  /// For launches: its function, or the CUkernel where the context is green.
+  /// The handle for launches: its function, or the CUkernel if the context is green.
   CUfunction get() const { return launched_; }
   const std::string &name() const { return name_; }
   /// The compiled kernel's parameters; empty optional where the driver cannot tell (before 12.4).
   const std::optional<std::vector<KernelParam>> &params() const { return params_; }
 
-  /// Compares what a launch will pack (the size of each argument) with the compiled kernel. Passes
-  /// where the driver cannot tell.
+  /// Compares a launch's arguments (the size of each) with the compiled kernel. Passes if the
+  /// driver cannot tell.
   Status check_params(std::span<const size_t> argument_bytes) const;
 
   Result<int> attribute(CUfunction_attribute attribute) const;
   /// How many blocks of so many threads and bytes of dynamic shared memory a multiprocessor holds
-  /// at once; 0 where the driver cannot tell.
+  /// at once; 0 if the driver cannot tell.
   Result<int> resident_blocks(int threads, size_t dynamic_shared_bytes) const;
   /// Above 48 KiB of dynamic shared memory a kernel must opt in; does so when needed.
   Status allow_dynamic_shared(uint32_t bytes) const;
-  /// Clusters of more blocks than every device can have.
+  /// Larger clusters do not run on every device.
   static constexpr uint32_t kPortableClusterBlocks = 8;
   Status allow_large_clusters() const;
 

@@ -92,7 +92,7 @@ Result<PinnedBuffer> PinnedBuffer::allocate(const Context &context, uint64_t siz
   void *data = nullptr;
   CUresult result =
       api.MemHostAlloc(&data, size_bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
-  // Here the driver's "out of memory" speaks of the host.
+  // For this call, the driver's "out of memory" means the host's.
   if (classify(result) == ErrorClass::out_of_memory)
     return Status::error(Code::out_of_host_memory,
                          "cuMemHostAlloc (" + bytes_text(size_bytes) +
@@ -150,7 +150,7 @@ Result<bool> VirtualRange::available(const Context &context) {
                context.attribute(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED));
   if (value == 0)
     return false;
-  // A device may claim it where its driver does not do it.
+  // A device may claim the attribute although its driver cannot do it.
   CUGRT_ASSIGN(ContextGuard guard, context.enter());
   CUmemAllocationProp prop = pinned_on(context.device());
   size_t granularity = 0;
@@ -217,7 +217,7 @@ Status VirtualRange::uncommit() {
   return result == CUDA_SUCCESS ? Status() : driver_error(*api_, result, "cuMemUnmap", "");
 }
 
-/// From the back, until one cannot be.
+/// Unmaps pages from the back, until one fails.
 CUresult VirtualRange::unmap() noexcept {
   if (pages_.empty())
     return CUDA_SUCCESS;
@@ -320,8 +320,8 @@ Status fill_async(StreamRef stream, uint64_t destination, uint32_t value, uint32
                                                    ": 1, 2 or 4 are possible");
 }
 
-/// Of the context's copies. A copy that could not be waited for may still be on its way, so that
-/// its memory is not to be freed: it is waited for once more.
+/// Waits for the context's copies. If the wait fails, a copy may still run and its memory must not
+/// be freed, so this waits once more.
 static Status wait_for_copies(const Context &context) {
   const StreamRef stream(&context.api(), context.copy_stream());
   Status status = stream.synchronize();

@@ -29,8 +29,8 @@ private:
   uint64_t size_bytes_ = 0;
 };
 
-/// Memory that is allocated and freed in stream order. The pool keeps what was freed, other than
-/// the device's own one, which gives it back to the system whenever anything waits.
+/// Allocates and frees memory in stream order. The pool keeps freed memory; the device's own pool
+/// gives it back to the system whenever anything waits.
 class MemoryPool {
 public:
   using Handle = UniqueHandle<CUmemoryPool, &DriverApi::MemPoolDestroy, kAnywhere>;
@@ -42,7 +42,7 @@ public:
 
   /// Context current.
   Result<uint64_t> allocate(uint64_t size_bytes, StreamRef stream) const;
-  /// Gives back all that is not in use, as far as streams are known to have got.
+  /// Gives back all unused memory, as far as the progress of streams is known.
   Status trim() const;
 
 private:
@@ -59,7 +59,7 @@ public:
   static Result<PinnedBuffer> allocate(const Context &context, uint64_t size_bytes);
 
   void *data() const { return handle_.get(); }
-  /// Where the device sees the bytes; of a buffer that has some.
+  /// The bytes' address on the device; the buffer must not be empty.
   Result<uint64_t> device_address(const Context &context) const;
   uint64_t size_bytes() const { return size_bytes_; }
   explicit operator bool() const { return static_cast<bool>(handle_); }
@@ -78,10 +78,10 @@ public:
   using Handle = UniqueHandle<void *, &DriverApi::MemHostUnregister, kInContext>;
 
   RegisteredPages() = default;
-  /// Whether reading them so costs what reading device memory costs: the device has no memory of
-  /// its own, and driver and device register.
+  /// Whether reading registered pages costs the same as reading device memory: the device has no
+  /// memory of its own, and driver and device can register pages.
   static Result<bool> worthwhile(const Context &context);
-  /// Whole pages. Where the driver refuses, for whatever reason, its error.
+  /// Registers whole pages. Returns the driver's error, whatever its reason, if it refuses.
   static Result<RegisteredPages> add(const Context &context, const void *begin,
                                      uint64_t size_bytes);
 
@@ -112,14 +112,14 @@ public:
   uint64_t committed_bytes() const { return committed_bytes_; }
   uint64_t granularity_bytes() const { return granularity_bytes_; }
 
-  /// What is committed when the first `size_bytes`, no more than there are, are backed.
+  /// Committed bytes once the first `size_bytes` (at most all) are backed.
   uint64_t committed_for(uint64_t size_bytes) const {
     return (size_bytes + granularity_bytes_ - 1) / granularity_bytes_ * granularity_bytes_;
   }
   /// Backs at least the first `size_bytes` with memory. On failure what was committed stays.
   Status commit(uint64_t size_bytes);
-  /// Gives all memory back and keeps the addresses. Nothing uses it any more. After an error some
-  /// of it is still there.
+  /// Gives all memory back and keeps the addresses. Nothing uses the memory any more. After an
+  /// error some of it is still there.
   Status uncommit();
 
 private:
@@ -143,8 +143,8 @@ Status copy_async(StreamRef stream, uint64_t destination, uint64_t source, uint6
 /// Sets `count` elements of 1, 2 or 4 bytes, in stream order. Context current.
 Status fill_async(StreamRef stream, uint64_t destination, uint32_t value, uint32_t element_bytes,
                   uint64_t count);
-/// Copies that return when done, and not when the host's bytes are staged only: on a stream of the
-/// context's own, waited for. Make the context current themselves.
+/// Copies that return when done, even if the driver only staged the host's bytes: they run on a
+/// stream of the context's own, and wait for it. They make the context current themselves.
 Status copy_to_device(const Context &context, uint64_t destination, const void *source,
                       uint64_t size_bytes);
 Status copy_to_host(const Context &context, void *destination, uint64_t source,

@@ -5,7 +5,7 @@
 
 namespace cugrt::driver {
 
-/// For the _v2 and _v3 structs, which differ in name only.
+/// Fills the _v2 and _v3 structs, which differ in name only.
 template <class Params> Params kernel_params(const LaunchParams &launch) {
   Params params{};
   if (launch.green) {
@@ -40,7 +40,7 @@ inline CUDA_MEMCPY3D_v2 copy_params(const CopyParams &copy) {
   return params;
 }
 
-/// For the _v1 and _v2 structs.
+/// Fills the _v1 and _v2 structs.
 template <class Params> Params fill_params(const FillParams &fill) {
   Params params{};
   params.dst = fill.destination;

@@ -1,4 +1,4 @@
-// Relaxed capture: what is not a run does not meet the captures of other threads.
+// Relaxed capture: keeps calls outside of runs apart from captures of other threads.
 //
 // While any thread captures a stream in the global mode, which frameworks use by default, calls
 // that allocate, free, load code or ask about events fail on every other thread, and end the
@@ -13,7 +13,7 @@
 
 namespace cugrt::driver {
 
-/// For a scope, on the thread that made it.
+/// Relaxes a scope, on the thread that made it.
 class RelaxedCapture {
 public:
   explicit RelaxedCapture(const DriverApi &api) : api_(&api) { exchange(); }

@@ -14,7 +14,7 @@ struct AttributeRow {
   CUdevice_attribute attribute;
 };
 
-// Those that decide what cugrt does on the device.
+// The attributes that decide what cugrt does on the device.
 constexpr AttributeRow kAttributes[] = {
     {"multiprocessors", CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT},
     {"threads per multiprocessor", CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR},
@@ -64,7 +64,7 @@ Result<DeviceReport> report_device(const DriverApi &api, int ordinal) {
   device.architecture = "sm_" + std::to_string(major * 10 + minor);
   if (CUuuid uuid; api.DeviceGetUuid && api.DeviceGetUuid(&uuid, handle) == CUDA_SUCCESS)
     device.uuid = uuid_text(uuid);
-  // An attribute that this driver does not know is left out.
+  // Leaves out attributes that this driver does not know.
   for (const AttributeRow &row : kAttributes)
     if (int value = 0; api.DeviceGetAttribute(&value, row.attribute, handle) == CUDA_SUCCESS)
       device.attributes.push_back({row.name, value});

@@ -1,4 +1,4 @@
-// What `cugrt doctor` tells about the driver and its devices.
+// Describes the driver and its devices for `cugrt doctor`.
 #pragma once
 
 #include "device/driver/driver_api.h"
@@ -33,7 +33,7 @@ struct DriverReport {
 /// Asks the driver; creates no context.
 Result<DriverReport> report(const DriverLibrary &driver);
 
-/// The lines of Capabilities that are off, each as "conditional nodes IF and WHILE need CUDA 12.3".
+/// Members of Capabilities that are off, such as "conditional nodes IF and WHILE need CUDA 12.3".
 std::vector<std::string> missing_capabilities(const Capabilities &capabilities);
 
 } // namespace cugrt::driver

@@ -5,7 +5,7 @@
 
 namespace cugrt::driver {
 
-/// Success and "not ready" are both answers.
+/// Treats success and "not ready" both as answers.
 static Result<bool> finished(const DriverApi &api, CUresult result, std::string_view call) {
   if (result == CUDA_SUCCESS)
     return true;
@@ -26,7 +26,7 @@ Result<bool> StreamRef::query() const {
 
 Result<bool> StreamRef::is_capturing() const {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  // The legacy stream answers so while any other stream of the context is captured.
+  // The legacy stream returns this error while any other stream of the context is captured.
   CUresult result = api_->StreamIsCapturing(stream_, &status);
   if (result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
     return true;

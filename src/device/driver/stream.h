@@ -21,15 +21,15 @@ public:
   Result<bool> query() const;
   /// True while the stream is being captured; a run on it must be refused.
   Result<bool> is_capturing() const;
-  /// The context that the stream belongs to; of the default stream, the current one.
+  /// The stream's context; for the default stream, the current one.
   Result<CUcontext> context() const;
-  /// As the driver counts, within the range that it has.
+  /// The stream's priority as the driver counts, within the driver's range.
   Result<int> priority() const;
   /// Later work of this stream waits for `event`.
   Status wait(CUevent event) const;
 
-  /// Whether work of one follows that of the other by itself. CU_STREAM_PER_THREAD names another
-  /// stream on each thread, so it is known to be none, not even itself.
+  /// Whether work of one stream follows work of the other by itself. CU_STREAM_PER_THREAD names
+  /// another stream on each thread, so it counts as different even from itself.
   bool is_same_queue(const StreamRef &other) const {
     return stream_ == other.stream_ && stream_ != CU_STREAM_PER_THREAD;
   }
@@ -45,7 +45,7 @@ public:
 
   Stream() = default;
   /// Does not synchronise with the legacy default stream. `priority` as the driver counts: lower
-  /// runs first, 0 is the default.
+  /// values run first, 0 is the default.
   static Result<Stream> create(const Context &context, int priority = 0);
 
   StreamRef ref() const { return {&handle_.api(), handle_.get()}; }
@@ -71,7 +71,7 @@ public:
   explicit operator bool() const { return static_cast<bool>(handle_); }
   Status record(StreamRef stream) const;
   Status synchronize() const;
-  /// True when what was recorded is done.
+  /// True when the recorded work is done.
   Result<bool> query() const;
   /// Both events were created with Timing::on and are done.
   Result<float> milliseconds_since(const Event &start) const;

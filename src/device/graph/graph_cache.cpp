@@ -20,7 +20,7 @@ static bool has_cooperative_bodies(const RunBinding &run, const plan::Region &re
   return false;
 }
 
-/// In strict mode being eager is an error.
+/// In strict mode, a region that is launched eagerly is an error.
 static PolicyOptions policy_options(const GraphCache::Options &options) {
   PolicyOptions policy = options.policy;
   policy.at_any_price = policy.at_any_price || options.strict;
@@ -56,12 +56,12 @@ uint32_t GraphCache::add_function(const RunBinding &run) {
   return first;
 }
 
-/// The run has changed since the region's last launch.
+/// Launches a region whose run has changed since its last launch.
 Status GraphCache::launch_changed(uint32_t number, driver::StreamRef stream) {
   CachedRegion &region = regions_[number];
   if (!region.last || !region.last->can_move_bases(*region.run))
     return launch_by_key(number, stream);
-  // The key is the one that the last instance is bound to: only addresses differ.
+  // The last instance has this key: only addresses differ.
   auto counts = [&] {
     ScopeTimer timer(timed(&LaunchRecord::patch_ns));
     return region.last->move_bases(*region.run);
@@ -82,7 +82,7 @@ void GraphCache::find_key(uint32_t number, const RunBinding &run, std::vector<in
     key.push_back(run.symbols[symbol.index]);
 }
 
-/// Costs what the choices cost, not what the region has: classes differ in nothing else.
+/// Cost grows with the number of choices, not with the region: classes differ in choices only.
 Result<TopologyClasses::Known> GraphCache::find_class(CachedRegion &region) {
   const RunBinding &run = *region.run;
   chosen_.clear();
@@ -183,7 +183,7 @@ Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
   return {};
 }
 
-/// Patches an instance to the run. One that is in no known state afterwards goes.
+/// Patches an instance to the run. Destroys an instance whose state is unknown afterwards.
 Result<GraphCache::Rebound> GraphCache::rebind(uint32_t number, InstanceId id,
                                                driver::StreamRef stream) {
   CachedRegion &region = regions_[number];
@@ -210,7 +210,7 @@ Result<GraphCache::Rebound> GraphCache::rebind(uint32_t number, InstanceId id,
   return Rebound{false, *counts};
 }
 
-/// attribute() tells its key.
+/// attribute() adds the key to this error.
 Status GraphCache::refuse_sealed(uint32_t number) const {
   return Status::error(Code::invalid_argument,
                        "the session is sealed, and " + region_text(regions_[number]) +
@@ -279,14 +279,14 @@ GraphInstance *GraphCache::keep(uint32_t number, uint64_t topology, std::span<co
   return cached_[id].instance.get();
 }
 
-/// A key that is patched to costs setters each time it comes, an instance of its own one build: it
-/// is worth that once the setters have cost as much, whatever comes later (the ski rental rule: for
-/// each build as much was paid for patching before).
+/// Patching to a key costs setters each time, an instance of its own costs one build. The key earns
+/// the build once its setters have cost as much, whatever comes later (the ski rental rule: each
+/// build was paid for by as much patching before).
 uint32_t GraphCache::uses_to_earn(const TopologyClass &topology) const {
   const InstanceCost &cost = options_.cost;
   if (cost.patch_node_ns == 0)
     return options_.policy.pin_uses;
-  // Of launching an instance that is patched each time: its setters, and the slower replay.
+  // Cost of launching an instance that is patched each time: its setters, and the slower replay.
   uint64_t switch_ns = 0;
   for (uint64_t part :
        {cost.patch_ns_of(topology.key_nodes),

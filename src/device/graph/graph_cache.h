@@ -19,7 +19,7 @@ struct Counters {
   uint64_t regions_built = 0, regions_hit = 0, regions_patched = 0, regions_eager = 0;
   uint64_t fields_patched = 0, expressions_evaluated = 0, eager_steps = 0;
   uint64_t instances_evicted = 0, largest_nodes = 0, largest_edges = 0;
-  /// By EagerReason: launches of regions, and steps for those outside of regions.
+  /// Indexed by EagerReason: counts launches of regions, and steps for those outside of regions.
   std::array<uint64_t, kEagerReasons> eager{};
 };
 
@@ -33,20 +33,20 @@ public:
     bool strict = false; // what is not launched as part of a graph is an error
   };
 
-  /// Frees memory of the device by giving up an instance, of this cache or of another one; false
-  /// when there is none.
+  /// Frees device memory by giving up an instance, of this cache or another; false if there is
+  /// none.
   using GiveUp = std::function<bool()>;
 
   /// `counters` and `log` outlive the cache.
   GraphCache(const LoadedCode &code, Options options, Counters &counters, LaunchLog &log,
              GiveUp give_up);
 
-  /// Makes room for the regions of a function; `run` must outlive the cache. Returns the number
-  /// of the first; the others follow.
+  /// Adds the regions of a function; `run` must outlive the cache. Returns the number of the first;
+  /// the others follow.
   uint32_t add_function(const RunBinding &run);
 
-  /// Launches a region with what the run binds. Context current. Past the log: launch_logged() is
-  /// for sessions that keep one. Inlined into every run, however many files are compiled together.
+  /// Launches a region with the run's binding. Context current. Bypasses the log, which
+  /// launch_logged() keeps. Inlined into every run, however many files are compiled together.
   [[gnu::always_inline]] Status launch(uint32_t region, driver::StreamRef stream) {
     CachedRegion &cached = regions_[region];
     if (!cached.last || !cached.last->bound_to(*cached.run)) [[unlikely]]
@@ -57,44 +57,44 @@ public:
     return {};
   }
   Status launch_logged(uint32_t region, driver::StreamRef stream);
-  /// Launches one step alone, `reason` being why. Context current.
+  /// Launches one step alone, for `reason`. Context current.
   Status launch_step(const RunBinding &run, uint32_t step, EagerReason reason,
                      driver::StreamRef stream);
-  /// An error in strict mode: the plan has the step outside of regions.
+  /// Fails in strict mode, since the plan has the step outside of regions.
   Status check_outside(const RunBinding &run, uint32_t step) const;
-  /// An error in strict mode: the driver cannot have the region as a graph.
+  /// Fails in strict mode if the driver cannot build the region as a graph.
   Status check_region(uint32_t region) const;
   bool strict() const { return options_.strict; }
-  /// From now on launches make no instance: those that are there, prepared ones too, are patched.
+  /// From now on launches make no instance; they patch existing ones, prepared ones too.
   void seal() {
     adopt_prepared();
     sealed_.store(true, std::memory_order_relaxed);
   }
   bool sealed() const { return sealed_.load(std::memory_order_relaxed); }
-  /// Of instances that are made from now on, as the driver counts.
+  /// Sets the priority of later instances, as the driver counts.
   void set_priority(int priority) { options_.instances.priority = priority; }
-  /// An error in strict mode: `what` falls out of graphs.
+  /// Fails in strict mode: `what` cannot be in a graph.
   Status check_strict(const std::string &what, EagerReason reason,
                       const std::string &detail = "") const;
 
-  /// Makes an instance for the region with what `run`, a run of the caller's own, holds, unless
-  /// there is one, uploads it on `stream` and leaves it for the next launch that needs one. Adds to
-  /// the report. Any thread. Context current.
+  /// Makes an instance for the region's key in `run`, a run of the caller's own, unless there is
+  /// one. Uploads it on `stream` and leaves it for the next launch that needs one. Adds to the
+  /// report. Any thread. Context current.
   Status prepare(uint32_t region, const RunBinding &run, driver::StreamRef stream,
                  PrepareReport &report);
-  /// Takes in what prepare() has made.
+  /// Takes in the instances that prepare() has made.
   void adopt_prepared();
 
-  /// An error of a region's launch, with function, region and key.
+  /// Adds function, region and key to an error of a region's launch.
   Status attribute(uint32_t region, Status status) const;
 
-  /// Destroys the least recently used instance, those made ahead among them; where its work may not
-  /// have ended, `wait` waits for all of the session's first. False when that failed. Context
+  /// Destroys the least recently used instance, also one made ahead. If its work may not have
+  /// ended, `wait` first waits for all of the session's work. False if that failed. Context
   /// current.
   bool give_up_oldest(const std::function<Status()> &wait);
 
-  /// Destroys all instances, those made ahead too: what they are bound to has moved. All work has
-  /// ended, and nobody prepares any.
+  /// Destroys all instances, also those made ahead, because their addresses have moved. All work
+  /// has ended, and no thread prepares any.
   void drop_all();
 
   /// All work of the session has ended.
@@ -138,7 +138,7 @@ private:
   Status launch_instance(CachedRegion &region, GraphInstance &instance, driver::StreamRef stream);
   Status build(uint32_t number, const TopologyClasses::Known &topology,
                InstancePolicy::Decision decision, driver::StreamRef stream);
-  /// What is to be counted once the region is launched.
+  /// Counts to add once the region is launched.
   struct Rebound {
     bool built = false; // anew
     PatchCounts counts;
@@ -151,7 +151,7 @@ private:
   Status launch_logged_step(const RunBinding &run, uint32_t step, EagerReason reason,
                             driver::StreamRef stream);
   std::string unbounded_symbol(const RunBinding &run, uint32_t step) const;
-  /// An error with its step's place in the module.
+  /// Adds its step's place in the module to an error.
   Status at_step(Status status, const RunBinding &run, uint32_t step) const;
   Status launch_conditional(const RunBinding &run, uint32_t step, EagerReason reason,
                             driver::StreamRef stream);
@@ -159,17 +159,17 @@ private:
   void count_built();
   Result<TopologyClasses::Known> find_class(CachedRegion &region);
   void find_key(uint32_t number, const RunBinding &run, std::vector<int64_t> &key) const;
-  /// Takes in an instance for `key`.
+  /// Keeps an instance for `key`.
   GraphInstance *keep(uint32_t number, uint64_t topology, std::span<const int64_t> key,
                       BudgetShare room, std::unique_ptr<GraphInstance> instance);
   uint32_t uses_to_earn(const TopologyClass &topology) const;
-  /// Where the launch that is on its way writes its time; null without a log.
+  /// The field that the present launch writes its time to; null without a log.
   int64_t *timed(int64_t LaunchRecord::*field) { return record_ ? &(record_->*field) : nullptr; }
   void drop(InstanceId id);
   void drop_last(const CachedRegion &region);
   std::optional<InstanceId> oldest() const;
   bool is_idle(InstanceId id, driver::StreamRef stream);
-  /// Whether the driver can have the region as a graph.
+  /// Whether the driver can build the region as a graph.
   bool can_build(const CachedRegion &region) const;
 
   const LoadedCode &code_;

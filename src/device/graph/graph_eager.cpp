@@ -1,5 +1,5 @@
-// Regions launched step by step, and steps alone; see graph_cache.h. Branches and loops are run
-// from here then: the host waits for each condition.
+// Launches regions step by step, and steps alone; see graph_cache.h. It then runs branches and
+// loops from the host, which waits for each condition.
 #include "device/graph/graph_cache.h"
 
 #include "device/code/loaded_code.h"
@@ -57,7 +57,7 @@ Status GraphCache::launch_steps(const RunBinding &run, Range steps, EagerReason 
   return {};
 }
 
-/// As the nodes would: a loop's condition is read before its body runs, and where the body sets it.
+/// As the nodes do: reads a loop's condition before its body runs, from where the body sets it.
 Status GraphCache::launch_conditional(const RunBinding &run, uint32_t step, EagerReason reason,
                                       driver::StreamRef stream) {
   const plan::Function &function = run.function;
@@ -128,7 +128,7 @@ Status GraphCache::launch_logged_step(const RunBinding &run, uint32_t step, Eage
   return {};
 }
 
-/// What a step touches that has no planned place because a symbol has no bound; else empty.
+/// Names a symbol without a bound, if it leaves the step's memory without a planned place.
 std::string GraphCache::unbounded_symbol(const RunBinding &run, uint32_t step) const {
   const plan::Function &function = run.function;
   const plan::Range accesses = function.steps[step].accesses;

@@ -37,7 +37,7 @@ GraphInstance::build(const RunBinding &run, const LoadedCode &code,
   return make(true);
 }
 
-/// After everything it points to is in its place for good.
+/// Call when everything that the patches point to has its final address.
 void GraphInstance::make_base_patches() {
   for (const TopologyClass::BaseUse &use : topology().base_uses) {
     BasePatch &patch = base_patches_.emplace_back();

@@ -31,7 +31,7 @@ public:
   bool is_whole() const { return whole_; }
   bool bound_to(const RunBinding &run) const { return frame_serial_ == run.serial; }
 
-  /// Whether nothing but the run's moves is between them and what the instance is bound to.
+  /// Whether the run's moves are the only changes since the run that the instance is bound to.
   bool can_move_bases(const RunBinding &run) const {
     return frame_serial_ == run.moves_since && nodes_.can_patch();
   }

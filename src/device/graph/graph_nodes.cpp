@@ -81,11 +81,11 @@ private:
   static bool is_empty(const StepVariant &variant) {
     return variant.kind == VariantKind::empty || variant.kind == VariantKind::left_out;
   }
-  /// Something else stands in the place of a kernel that is not to run and cannot be disabled.
+  /// Whether a node that does nothing replaces a kernel that is not to run and cannot be disabled.
   bool stays_idle(uint32_t node) const {
     return !values_.dims(node).enabled && owner_.is_fixed(run_, node);
   }
-  /// A node that records an event of its own; others wait for it in the place of `after`.
+  /// Adds a node that records an event of its own; later nodes wait for it in place of `after`.
   Status record(driver::Event &event, driver::Dependencies after, const std::string &name,
                 driver::GraphNode &made) {
     CUGRT_ASSIGN(event, driver::Event::create(code_.device().context(), driver::Event::Timing::on));
@@ -95,7 +95,7 @@ private:
   }
   uint32_t level(uint32_t node) const { return topology_.levels.level_of[node]; }
 
-  /// Drivers before 12.8 hang in a body without work, and one may be left without by disabling.
+  /// Drivers before 12.8 hang in a body without work, and disabling may leave one without.
   Status fill_bodies() {
     for (uint32_t l = 1; l < graphs_.size() && !empty_bodies_; ++l)
       if (graphs_[l].get() && !has_work_[l])
@@ -201,7 +201,7 @@ private:
     return {};
   }
 
-  /// The bodies of `made` are those from `first` on of the conditional's.
+  /// `made` has the conditional's bodies from `first` on.
   void take_bodies(uint32_t node, uint32_t first, const driver::ConditionalNode &made) {
     for (uint32_t l = 1; l < graphs_.size(); ++l) {
       const plan::RegionLevel &level = topology_.levels.levels[l];

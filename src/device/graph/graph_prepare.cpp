@@ -1,4 +1,4 @@
-// Instances made ahead, on any thread, and their way into the cache; see graph_cache.h.
+// Makes instances ahead, on any thread, and hands them to the cache; see graph_cache.h.
 #include "device/graph/graph_cache.h"
 
 #include "device/code/loaded_code.h"
@@ -53,7 +53,7 @@ Status GraphCache::prepare(uint32_t number, const RunBinding &run, driver::Strea
   return {};
 }
 
-/// One whose key has got an instance by a run meanwhile is destroyed.
+/// Destroys an instance whose key got another one from a run meanwhile.
 void GraphCache::adopt_prepared() {
   prepared_.take([&](PreparedInstance prepared) {
     if (policy_.contains(prepared.key))

@@ -22,7 +22,7 @@ std::string dims_text(uint32_t x, uint32_t y, uint32_t z) {
   return "(" + std::to_string(x) + ", " + std::to_string(y) + ", " + std::to_string(z) + ")";
 }
 
-/// What a step's node is in the graph.
+/// Kind of a step's node in the graph.
 enum class ReadBack { nothing, kernel, transfer };
 
 ReadBack read_back_of(const StepVariant &variant) {
@@ -41,7 +41,7 @@ ReadBack read_back_of(const StepVariant &variant) {
   return ReadBack::nothing;
 }
 
-/// Bytes of a by-value argument that a source gives; the driver says it where it can.
+/// Bytes of a by-value argument of a source, from the driver if it can tell them.
 size_t argument_bytes(const driver::DriverApi &api, CUfunction function, size_t number,
                       const ValueSource &source) {
   size_t offset = 0, bytes = 0;

@@ -10,7 +10,7 @@ namespace cugrt::runtime {
 // used as often as itself.
 constexpr uint32_t kTurnUses = 4;
 
-/// At the last of `length` uses of a key: when the first one was, and the next ones begin.
+/// At the last of `length` uses, returns when the first one was and begins the next span.
 static std::optional<uint64_t> ends_span(uint32_t uses, uint64_t length, uint64_t &begin,
                                          uint64_t now) {
   if (uses % std::max<uint64_t>(length, 1) != 0)
@@ -28,7 +28,7 @@ size_t InstancePolicy::KeyHash::operator()(const Key &key) const {
 }
 
 InstancePolicy::Account &InstancePolicy::count_use(const Key &key, uint64_t now) {
-  // Forgetting all is crude, but bounded, and a key in steady use earns its instance back at once.
+  // Forgetting all is crude, but bounded; a key in steady use earns its instance back at once.
   if (accounts_.size() >= options_.max_tracked_keys && !accounts_.contains(key))
     accounts_.clear();
   Account &account = accounts_[key];

@@ -65,7 +65,7 @@ struct PolicyOptions {
   std::function<bool()> more_room{};        // of it, from others that let one go; false: none does
 };
 
-/// Bytes of a budget that are one instance's, made or to be made; given back at the end.
+/// Bytes of a budget for one instance, made or to be made; given back at the end.
 class BudgetShare {
 public:
   BudgetShare() = default;
@@ -104,7 +104,7 @@ public:
     BudgetShare room{};                // of build: for the new instance, once those are gone
     EagerReason reason{};              // of eager
   };
-  /// What only the owner of the instances knows.
+  /// Facts that only the owner of the instances knows.
   struct Ask {
     std::function<bool(InstanceId)> is_idle;      // its last launch has ended
     std::function<uint64_t(InstanceId)> last_use; // larger: used later
@@ -117,29 +117,29 @@ public:
                                 : std::make_shared<InstanceBudget>(options_.budget_bytes)) {}
 
   /// `key` holds the region's number and its symbols' values; `topology` numbers the region's
-  /// class; `bytes` is the size of a new instance. Counts a use of the key.
-  /// With its `pin_uses`th use without one (0: as in the options) a key earns an instance.
+  /// class; `bytes` is the size of a new instance. Counts a use of the key. With its `pin_uses`th
+  /// use without an instance (0: as in the options) a key earns one.
   Decision decide(std::span<const int64_t> key, uint64_t topology, uint64_t bytes, const Ask &ask,
                   uint32_t pin_uses = 0);
 
-  /// With the instances that there are: use, patch, or eager where the class has none. Counts
+  /// Decides among existing instances: use, patch, or eager if the class has none. Counts
   /// nothing.
   Decision reuse(std::span<const int64_t> key, uint64_t topology, const Ask &ask);
 
-  /// Sets bytes of the budget aside, `leaving` ones of which are about to be given back; empty when
-  /// they are not free, and then `*free_bytes` is what is. Any thread.
+  /// Reserves bytes of the budget, of which `leaving` are about to be given back. Returns nothing
+  /// if they are not free; then `*free_bytes` gets the free bytes. Any thread.
   BudgetShare reserve(uint64_t bytes, uint64_t leaving = 0, uint64_t *free_bytes = nullptr);
 
-  /// A new instance, as decided or made ahead; its number is reused after remove().
+  /// Adds a new instance, decided or made ahead; remove() frees its number.
   InstanceId add(std::span<const int64_t> key, uint64_t topology, BudgetShare room);
-  /// The instance is bound to another key from now on.
+  /// Binds the instance to another key.
   void rebind(InstanceId instance, std::span<const int64_t> key);
   void remove(InstanceId instance);
 
   /// Any thread.
   bool contains(std::span<const int64_t> key) const;
   uint64_t budget_bytes() const { return budget_->limit_bytes; }
-  /// Of the instances alive.
+  /// Bytes of the instances alive.
   uint64_t bytes() const { return bytes_; }
   size_t size() const { return count_; }
   /// Every number given out so far is below this.
@@ -157,21 +157,21 @@ private:
     BudgetShare room;
     uint64_t bound = 0; // larger: patched to its key later; 0: never
   };
-  /// Uses of a key without an instance of its own, and when the ones at hand began: those that
-  /// compare it with its class, and those that pay for building in place of others.
+  /// Uses of a key without an instance of its own, in two spans with their begins: one compares the
+  /// key with its class, one pays for building in place of other instances.
   struct Account {
     uint32_t uses = 0;
     uint64_t turn_begin = 0, price_begin = 0;
   };
   Account &count_use(const Key &key, uint64_t now);
-  /// The instance of the key, which stands in scratch_ then.
+  /// Returns the key's instance, after copying the key to scratch_.
   std::optional<InstanceId> find(std::span<const int64_t> key);
-  /// The instance of the class to patch; empty when it has none. `stale`: it was last used until
+  /// Finds the class's instance to patch; empty if it has none. `stale`: it was last used until
   /// `stale_until`.
   std::optional<InstanceId> find_patched(uint64_t topology, std::optional<uint64_t> stale_until,
                                          const Ask &ask, bool &stale) const;
-  /// With the least recently used ones of other classes given up, those last used until
-  /// `stale_until`, until `bytes` fit; false when they do not.
+  /// Gives up least recently used instances of other classes, last used until `stale_until`, until
+  /// `bytes` fit; false if they do not.
   bool make_room(uint64_t bytes, uint64_t topology, uint64_t stale_until, const Ask &ask,
                  Decision &decision);
 

@@ -1,5 +1,5 @@
-// Finding of idle lanes; see lanes.h. In the nodes' order: each goes on with the lane of a
-// predecessor that nobody went on from, else with a lane whose end is behind the node, else it
+// Finds idle lanes; see lanes.h. In the nodes' order, each node continues the lane of a
+// predecessor that no other node continues, else a lane whose end comes before the node, else it
 // begins a lane.
 #include "device/graph/lanes.h"
 
@@ -40,7 +40,7 @@ public:
 private:
   uint32_t *behind(uint32_t node) { return behind_.data() + size_t{node} * kMostLanes; }
 
-  /// Of each lane the last node that has ended before this one begins.
+  /// Finds, for each lane, the last node that has ended before this one begins.
   void collect_behind(uint32_t node) {
     auto take = [](uint32_t &last, uint32_t other) {
       if (other != kNone && (last == kNone || last < other))

@@ -13,9 +13,9 @@
 
 namespace cugrt::runtime {
 
-/// For each node, the node whose lane it takes over and that it follows through other edges; kNone:
-/// it takes a predecessor's lane, or a new one. Programmatic edges are ignored: such a node does
-/// not wait for its predecessor's end.
+/// Returns, for each node, the end of the lane that it continues, if it follows that node through
+/// other edges only; kNone: it continues a predecessor's lane, or a new one. Ignores programmatic
+/// edges, since such a node does not wait for its predecessor's end.
 std::vector<uint32_t> find_idle_lanes(const TopologyClass &topology);
 
 } // namespace cugrt::runtime

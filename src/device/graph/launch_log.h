@@ -1,7 +1,7 @@
-// Launch log: what became of each launch of a region, and of each step that was launched alone.
+// Launch log: records each launch of a region, and of each step that was launched alone.
 //
 // A ring of bounded size that the session's user sizes and reads; the oldest records make way. A
-// session without one goes past it: nothing is asked on the repeated path. Host times are of the
+// session without one bypasses the log, so a repeated run asks nothing. Host times are of the
 // steady clock. Steps can also be timed on the device, by a pair of events each.
 //
 // Used by the session's thread only.
@@ -31,7 +31,7 @@ enum class EagerReason : uint8_t {
 };
 inline constexpr size_t kEagerReasons = static_cast<size_t>(EagerReason::count_);
 
-/// What follows "because".
+/// The text that follows "because".
 const char *reason_text(EagerReason reason);
 
 /// One launch. Names are the plan's.
@@ -61,25 +61,25 @@ public:
   /// `context` outlives the log.
   LaunchLog(Options options, const driver::Context &context)
       : options_(options), context_(context) {}
-  /// All memory that records take; out_of_range for more than kMaxCapacity.
+  /// Allocates all memory for records; out_of_range for more than kMaxCapacity.
   Status allocate();
 
-  /// Whether anything is to be told.
+  /// Whether the log records launches or profiler ranges.
   bool on() const { return options_.capacity != 0 || options_.ranges; }
   bool ranges() const { return options_.ranges; }
 
-  /// A record that begins now; to be handed to end().
+  /// Begins a record now; hand it to end().
   LaunchRecord begin(const RunBinding &run, uint32_t region, const std::string &name) const;
-  /// Takes the record of a launch that succeeded; of a step, with its time.
+  /// Keeps the record of a launch that succeeded; for a step, with its time.
   void end(LaunchRecord record);
 
-  /// Before and after a step is launched on the stream. One that fails in between is forgotten when
-  /// the next begins. Context current.
+  /// Call before and after a step is launched on the stream. If the launch fails in between, the
+  /// next begin forgets it. Context current.
   Status step_begins(driver::StreamRef stream);
   Status step_ends(driver::StreamRef stream);
 
-  /// Moves out the oldest records, as many as fit and are there. Device times are filled in for
-  /// steps that have ended. Returns how many.
+  /// Moves out as many of the oldest records as fit. Fills in device times of steps that have
+  /// ended. Returns the number of records.
   size_t read(std::span<LaunchRecord> records);
 
   uint64_t run = 0; // of later records

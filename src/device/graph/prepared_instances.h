@@ -37,7 +37,7 @@ public:
                        [&](const PreparedInstance &prepared) { return prepared.key == key; });
   }
 
-  /// As long as it lives, no other thread has one for the same key.
+  /// While it lives, no other thread has a claim on the same key.
   class Claim {
   public:
     Claim(PreparedInstances &owner, const Key &key) : owner_(owner), key_(key) {
@@ -59,7 +59,7 @@ public:
     PreparedInstances &owner_;
     const Key key_;
   };
-  /// Whether what those who have a claim make fits in.
+  /// Whether the instances that claims will make fit in.
   bool has_room() const {
     std::lock_guard lock(mutex_);
     return list_.size() + making_.size() <= kCapacity;
@@ -69,8 +69,8 @@ public:
     list_.push_back(std::move(prepared));
     waiting_.store(true, std::memory_order_release);
   }
-  /// Hands all that wait to `adopt`, the oldest first. One that is not in here any more has been
-  /// adopted by then: contains() knows it until `adopt` has returned.
+  /// Hands all waiting instances to `adopt`, the oldest first. contains() knows an instance until
+  /// `adopt` has returned, so an instance that is not in here any more has been adopted.
   template <class Adopt> void take(Adopt adopt) {
     std::lock_guard lock(mutex_);
     waiting_.store(false, std::memory_order_relaxed);
@@ -89,7 +89,7 @@ private:
   std::deque<PreparedInstance> list_;
 };
 
-/// What preparing a function for one set of symbol values came to; see cugrt_prepare_report.
+/// Result of preparing a function for one set of symbol values; see cugrt_prepare_report.
 struct PrepareReport {
   uint64_t regions = 0, built = 0, present = 0, unknown = 0, refused = 0;
   uint64_t built_bytes = 0;

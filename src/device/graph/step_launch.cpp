@@ -62,14 +62,14 @@ Result<LaunchDims> transfer_dims(const RunBinding &run, const StepVariant &varia
   return dims;
 }
 
-/// Of the variant's kernel; zeros: none.
+/// Cluster of the variant's kernel; zeros: none.
 std::array<uint32_t, 3> cluster_of(const RunBinding &run, const StepVariant &variant) {
   return variant.kind == VariantKind::kernel
              ? run.plan.kernels[variant.kernel].clusters[variant.variant]
              : std::array<uint32_t, 3>{};
 }
 
-/// Whole clusters, even where nothing runs: drivers refuse a node that has a part of one.
+/// Dimensions of whole clusters, even if nothing runs: drivers refuse a node with part of one.
 LaunchDims disabled(const RunBinding &run, const StepVariant &variant) {
   LaunchDims dims{.enabled = false};
   if (const auto cluster = cluster_of(run, variant); cluster[0] != 0)
@@ -105,14 +105,14 @@ std::string symbols_text(const RunBinding &run, const StepVariant &variant) {
   return text;
 }
 
-/// A driver's refusal, in the words of graph_instance.cpp.
+/// Names step, kernel and symbols in a driver's refusal, in the words of graph_instance.cpp.
 Status refused(Status status, const RunBinding &run, const StepVariant &variant) {
   std::string symbols = symbols_text(run, variant);
   return std::move(status).in("launch of step '" + run.function.steps[variant.step].name + "'" +
                               (symbols.empty() ? "" : " (" + symbols + ")"));
 }
 
-/// Empty steps, and those of conditionals, whose nodes only a graph has.
+/// Whether the variant is an empty step or a conditional's, whose nodes only a graph has.
 bool runs_nothing_alone(VariantKind kind) {
   return kind != VariantKind::kernel && kind != VariantKind::copy && kind != VariantKind::fill;
 }
@@ -133,7 +133,7 @@ Status launch_kernel(const RunBinding &run, const LoadedCode &code, const StepVa
   return driver::launch(stream, params, run.function.steps[variant.step].name);
 }
 
-/// Whether all blocks of a cooperative launch are resident at once; true of others.
+/// Whether all blocks of a cooperative launch are resident at once; true for other launches.
 Result<bool> fits(const RunBinding &run, const LoadedCode *code, const StepVariant &variant) {
   const std::optional<uint64_t> places = code ? code->places(variant) : std::nullopt;
   if (!places)

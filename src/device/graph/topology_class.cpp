@@ -1,4 +1,4 @@
-// Making of patch programs; see topology_class.h.
+// Makes patch programs; see topology_class.h.
 #include "device/graph/topology_class.h"
 
 #include "base/check.h"
@@ -38,7 +38,7 @@ public:
   }
 
 private:
-  /// What depends on an input: numbers of values_ and dims_, ascending but for repetitions.
+  /// Dependents of an input: numbers of values_ and dims_, ascending, perhaps repeated.
   struct Lists {
     std::vector<uint32_t> values, dims;
   };
@@ -47,7 +47,7 @@ private:
     uint32_t from;
     std::vector<TopologyClass::Use> uses;
   };
-  /// Kind, dtype, index, expression, bits of a source; or a launch's dimensions.
+  /// Kind, dtype, index, expression and bits of a source, or launch dimensions.
   using GroupKey = std::array<uint64_t, 8>;
 
   uint32_t add_input(RunInput::Kind kind, std::vector<uint32_t> &table, uint32_t index) {
@@ -65,8 +65,8 @@ private:
                        [&](const plan::Bucket &bucket) { return bucket.of.index == symbol; });
   }
 
-  /// The inputs that are symbols of `expr`. All are in the key, or the key would miss a dependency;
-  /// but for those with a bucket, by value.
+  /// Adds the inputs that are symbols of `expr`. The key has all of them, or it would miss a
+  /// dependency; `by_value` also adds symbols that have a bucket.
   void symbols_of(ExprId expr, std::vector<uint32_t> &inputs, bool by_value = false) {
     if (!expr.valid())
       return;
@@ -80,7 +80,7 @@ private:
     }
   }
 
-  /// The group of `key`, which is noted in `known` and `groups` where it is new.
+  /// Returns the group of `key`; adds it to `known` and `groups` if it is new.
   static Group &group(std::map<GroupKey, uint32_t> &known, std::vector<Group> &groups,
                       const GroupKey &key, uint32_t from, bool &is_new) {
     auto [found, inserted] = known.emplace(key, static_cast<uint32_t>(groups.size()));
@@ -114,7 +114,7 @@ private:
     return {kind, static_cast<uint64_t>(bytes.kind), bytes.expr.index, bytes.bits};
   }
 
-  /// Copies and fills that are no kernels of ours depend on nothing (function_program.cpp).
+  /// Copies and fills without a kernel of ours depend on nothing (function_program.cpp).
   static NodeKind kind_of(const StepVariant &variant) {
     return variant.kind == VariantKind::kernel || !variant.fixed ? NodeKind::kernel
            : variant.kind == VariantKind::copy                   ? NodeKind::copy
@@ -173,7 +173,7 @@ private:
       add_dependent(lists_[input].values, values_);
   }
 
-  /// The newest group, once.
+  /// Adds the newest group once.
   static void add_dependent(std::vector<uint32_t> &list, const std::vector<Group> &groups) {
     const auto newest = static_cast<uint32_t>(groups.size() - 1);
     if (list.empty() || list.back() != newest)
@@ -232,8 +232,8 @@ private:
     }
   }
 
-  /// A node that is left out gives its predecessors to what waits for it; where many wait for many
-  /// an empty node stays, as it does in bodies, which must not be empty.
+  /// Hands the predecessors of a left-out node on to its successors. An empty node stays if many
+  /// wait for many, and in bodies, which must not be empty.
   void add_edges() {
     const auto count = static_cast<uint32_t>(class_.node_count());
     std::vector<std::vector<uint32_t>> before(count); // edges
@@ -277,8 +277,8 @@ private:
     class_.first_predecessor.push_back(static_cast<uint32_t>(class_.predecessors.size()));
   }
 
-  /// Of a node's predecessors, those that others of them come after: a branch that is left out
-  /// gives what both branches wait for to what waits for both. Gives up where there are many.
+  /// Drops predecessors that come before other predecessors: a left-out branch gives the successors
+  /// of both branches the predecessors of both. Gives up if there are many.
   void drop_implied(std::vector<std::pair<uint32_t, bool>> &found) const {
     static constexpr size_t kMany = 64;
     if (found.size() > kMany)

@@ -25,8 +25,8 @@ struct TopologyClass {
   struct Use {
     uint32_t argument, node; // `argument` of values only
   };
-  /// A value (`from` is one of FunctionProgram::sources that gives it) or a node's dimensions (one
-  /// of FunctionProgram::variants that has them), and all that share it.
+  /// A value or a node's launch dimensions, and all users. `from` is an index in
+  /// FunctionProgram::sources (gives the value) or FunctionProgram::variants (has the dimensions).
   struct Shared {
     uint32_t from;
     Range uses;
@@ -42,17 +42,17 @@ struct TopologyClass {
   std::vector<bool> programmatic;                        // of each of `predecessors`
   std::vector<uint32_t> idle_lanes; // of each node: whose lane it goes on with (lanes.h), or kNone
   plan::RegionLevels levels;        // one for each graph: the region's own and its bodies
-  /// Nodes that the graph does not have, of branches that are not taken; none of `predecessors`.
-  /// What waits for such a node waits for what it would wait for.
+  /// Nodes of branches that are not taken, which the graph lacks; none of them is in
+  /// `predecessors`. Nodes that wait for such a node wait for its predecessors instead.
   std::vector<bool> left_out;
   size_t left_out_count = 0;
-  /// Key symbols in the key's order, then whatever else nodes depend on: bases, host scalars,
-  /// symbols that have a bucket.
+  /// The key's symbols in order, then the other inputs of nodes: bases, host scalars, symbols that
+  /// have a bucket.
   std::vector<Input> inputs;
   uint32_t key_size = 0;
   size_t key_nodes = 0;      // nodes with a field that depends on the key
   size_t key_dims_nodes = 0; // those of them whose launch dimensions do
-  /// What a base is an argument of.
+  /// The use of a base as an argument.
   struct BaseUse {
     uint32_t input = kNone; // index into inputs; kNone: nothing depends on the base
     bool alone = false;     // one argument only, and no other base is one of its node
@@ -63,7 +63,7 @@ struct TopologyClass {
   std::vector<Use> uses;
   std::vector<uint32_t> dependents;
 
-  /// Nodes in bodies of conditionals with a field that a run can change.
+  /// Whether a node in the body of a conditional has a field that a run can change.
   bool changes_bodies = false;
   bool has_bodies() const { return levels.levels.size() > 1; }
 
@@ -78,7 +78,7 @@ struct TopologyClass {
   std::span<const uint32_t> numbers(Range range) const {
     return std::span(dependents).subspan(range.begin, range.count);
   }
-  /// Calls `visit` with each use of what depends on the input; a node may come several times.
+  /// Calls `visit` with each use of the input's dependents; may visit a node several times.
   template <class Visit> void for_each_use(const Input &input, Visit visit) const {
     for (uint32_t value : numbers(input.values))
       for (const Use &use : uses_of(values[value]))
@@ -89,8 +89,8 @@ struct TopologyClass {
   }
 };
 
-/// The class that the run's symbols select: one launch for each step of the region. Errors have
-/// the step's place in the module.
+/// Chooses the class by the run's symbols: one variant for each step of the region. Errors have the
+/// step's place in the module.
 Result<std::vector<uint32_t>> choose_variants(const RunBinding &run, const Executable &executable,
                                               const LoadedCode *code, uint32_t region);
 

@@ -1,4 +1,4 @@
-// The topology classes of one region that are known, found by what its steps chose.
+// The known topology classes of one region, found by the choices of its steps.
 //
 // A class lives as long as an instance has it. Of those that none has a few are kept: keys come
 // again, and a class costs as much to make as the region has nodes. Used by the session's thread.
@@ -17,7 +17,7 @@ namespace cugrt::runtime {
 
 class TopologyClasses {
 public:
-  /// Classes without an instance that are kept.
+  /// Number of classes to keep without an instance.
   static constexpr size_t kSpare = 8;
 
   struct Known {
@@ -35,8 +35,8 @@ public:
     return it->second.known;
   }
 
-  /// One that find() does not know. The least recently found ones make way that nobody but this
-  /// table has.
+  /// Adds a class that find() does not know. The least recently found classes that only this table
+  /// has make room.
   Known add(std::span<const uint32_t> choices, Known known) {
     give_up_spares();
     by_choices_[std::vector<uint32_t>(choices.begin(), choices.end())] = {known, ++clock_};
@@ -59,7 +59,7 @@ private:
     uint64_t last_use = 0;
   };
 
-  /// Leaves room for one more. Instances that have gone may have left several behind.
+  /// Makes room for one more. Destroyed instances may have left several spare classes.
   void give_up_spares() {
     std::vector<decltype(by_choices_)::iterator> spares;
     for (auto it = by_choices_.begin(); it != by_choices_.end(); ++it)

@@ -77,7 +77,7 @@ struct Section {
   size_t index = 0, offset_bytes = 0;
   std::string_view bytes;
 
-  /// Of what stands at `at` in the section.
+  /// Makes an error about the bytes at `at` in the section.
   Status error(size_t at, const std::string &what) const {
     return Status::error(Code::parse_error, "section " + std::to_string(index) + " (" +
                                                 section_name(kind) + ") at offset " +
@@ -92,7 +92,7 @@ Status header_error(size_t offset_bytes, const std::string &what) {
 
 bool all_zero(std::string_view bytes) { return bytes.find_first_not_of('\0') == bytes.npos; }
 
-/// Takes the manifest's fields one after the other, never from beyond its end.
+/// Reads the manifest's fields one after the other, never beyond its end.
 class FieldReader {
 public:
   explicit FieldReader(const Section &section) : section_(section) {}
@@ -104,7 +104,7 @@ public:
     value = get<uint64_t>(section_.bytes, last_);
     return {};
   }
-  /// A number below `end`.
+  /// Reads a number below `end`.
   Status index(uint32_t &value, uint64_t end, const char *what) {
     uint64_t wide = 0;
     CUGRT_TRY(number(wide, what));
@@ -114,7 +114,7 @@ public:
     value = static_cast<uint32_t>(wide);
     return {};
   }
-  /// A number of rows of at least `row_bytes` each, which must have room in what follows.
+  /// Reads a number of rows of at least `row_bytes` each, which must fit in the bytes that follow.
   Status count(size_t &value, size_t row_bytes, const char *what) {
     uint64_t wide = 0;
     CUGRT_TRY(number(wide, what));
@@ -150,7 +150,7 @@ public:
 
 private:
   size_t left() const { return section_.bytes.size() - at_; }
-  /// For a field, at last_.
+  /// Checks that a field at last_ has room.
   Status room(size_t bytes, const char *what) {
     last_ = at_;
     if (left() < bytes)
@@ -205,7 +205,7 @@ private:
     return {};
   }
 
-  /// Sections follow each other in the order of kinds, each as near to the one before as it can be.
+  /// Reads sections, which must follow each other in the order of kinds without gaps.
   Status read_table() {
     size_t end = kHeaderBytes + count_ * kRowBytes;
     for (size_t i = 0; i < count_; ++i) {
@@ -238,7 +238,7 @@ private:
                                : header_error(end, "something stands behind the last section");
   }
 
-  /// The section of this kind that no one has taken yet, or null.
+  /// Takes the first section of this kind that is not taken yet; null: none.
   const Section *take(PackSection kind) {
     return next_ < sections_.size() && sections_[next_].kind == kind ? &sections_[next_++]
                                                                      : nullptr;
@@ -378,7 +378,7 @@ private:
     return {};
   }
 
-  /// Operations, weights inside, and that every section was taken.
+  /// Reads operations and weights inside, and checks that every section was taken.
   Status check_sections() {
     if (const Section *section = take(PackSection::notes))
       pack_.contents.notes = section->bytes;

@@ -68,7 +68,7 @@ struct PackWeights {
   std::vector<std::string_view> parts{}; // inside: a safetensors file; what was read is one
 };
 
-/// What stands in a pack. Views: into what it is written from, or into the bytes that were read.
+/// Contents of a pack, as views: of values to write, or of bytes that were read.
 struct PackContents {
   std::string_view module_name;
   std::vector<std::string_view> plans; // CBOR
@@ -78,7 +78,7 @@ struct PackContents {
   PackWeights weights;
 };
 
-/// A pack that was read: everything in it was checked, but notes.
+/// A pack that was read. Everything in it but notes was checked.
 struct Pack {
   std::string name; // of the file, for messages
   SharedBytes file; // what the views point into
@@ -87,10 +87,10 @@ struct Pack {
   WeightSet weights; // those inside
 };
 
-/// Of those that are copied: files are mapped.
+/// Limit for packs that are copied; files are mapped.
 inline constexpr uint64_t kMaxPackBytes = uint64_t(1) << 40;
 
-/// A pack's bytes but those of weights inside, which are its last section.
+/// Writes a pack without the bytes of weights inside, which are its last section.
 std::string write_pack_without_weights(const PackContents &contents);
 inline std::string write_pack(const PackContents &contents) {
   std::string file = write_pack_without_weights(contents);
@@ -98,7 +98,7 @@ inline std::string write_pack(const PackContents &contents) {
     file += part;
   return file;
 }
-/// parse_error for what is no pack, or a damaged one; unsupported for one of another version.
+/// parse_error for a damaged file or one that is no pack; unsupported for another version.
 Result<Pack> read_pack(SharedBytes file, std::string name);
 /// The digest as packs have them.
 Digest pack_digest(std::span<const std::string_view> parts);

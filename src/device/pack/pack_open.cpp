@@ -71,7 +71,7 @@ Result<uint32_t> choose_target(const Pack &pack, int device, bool only_ptx) {
 Result<std::shared_ptr<const Executable>> make_executable(const Pack &pack, uint32_t index) {
   const PackTarget &target = pack.contents.targets[index];
   ExecutableParts parts;
-  // Made and moved: assigning a copy has twice the code.
+  // Moved, because assigning a copy takes twice the code.
   parts.plan = plan::Plan(pack.plans[target.plan]);
   parts.module_name = pack.contents.module_name;
   parts.architecture = target.architecture;

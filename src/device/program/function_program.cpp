@@ -100,7 +100,7 @@ private:
     return source;
   }
 
-  /// The fields of cugrt_symbol (kernels/shared/device_symbol.cuh).
+  /// Adds the fields of cugrt_symbol (kernels/shared/device_symbol.cuh).
   void add_checked_symbol(const plan::Argument &argument) {
     const ir::Interval &bounds = function_.symbols[argument.bits].bounds;
     program_.checks_symbols = true;
@@ -144,7 +144,7 @@ private:
     return {};
   }
 
-  /// A copy or fill. The destination is the first access, a copy's source the second.
+  /// Adds a copy or fill. Its first access is the destination, a copy's second one the source.
   void add_transfer(uint32_t step_index) {
     const plan::Step &step = function_.steps[step_index];
     StepVariant variant{.kind = step.kind == plan::StepKind::copy ? VariantKind::copy
@@ -165,8 +165,8 @@ private:
     auto constant = plan_.exprs.as_constant(bytes);
     if (!constant)
       changes.insert(changes.end(), {Change::size, Change::becomes_empty});
-    // A node of its own kind where setters take whatever may change; else our own kernel, which
-    // takes any memory and size. One of no bytes cannot be built at all.
+    // Uses a copy or fill node if setters take everything that may change, else our own kernel,
+    // which takes any memory and size. A node of no bytes cannot be built at all.
     NodeKind kind = variant.kind == VariantKind::copy ? NodeKind::copy : NodeKind::fill;
     variant.fixed = can_patch(kind, changes) && constant && *constant > 0;
     if (constant)
@@ -180,7 +180,7 @@ private:
     program_.variants.push_back(variant);
   }
 
-  /// Reads its first access, a condition.
+  /// Adds a step that reads its first access, a condition.
   void add_condition(uint32_t step_index) {
     const plan::Step &step = function_.steps[step_index];
     const bool sets = step.kind == plan::StepKind::set_condition;
@@ -200,8 +200,8 @@ private:
     program_.variants.push_back(variant);
   }
 
-  /// What may change about a buffer's place from run to run. Memory that callers bring may be of
-  /// any kind that the device can read.
+  /// Lists how a buffer's place may change between runs. Memory that callers bring may be of any
+  /// kind that the device can read.
   void changes_of_place(uint32_t buffer_index, std::vector<Change> &changes) const {
     const plan::Buffer &buffer = function_.buffers[buffer_index];
     if (buffer.base != plan::BufferBase::arena && buffer.base != plan::BufferBase::constant)

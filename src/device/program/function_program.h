@@ -1,4 +1,4 @@
-// What the runtime works out once from a plan: for each launch of a function, where every
+// Data that the runtime computes once from a plan: for each launch of a function, where every
 // argument's bytes come from.
 //
 // Everything that a step can depend on in a run has a number: symbols (plan's SymbolId), host
@@ -21,7 +21,7 @@ using ir::ExprId;
 using ir::Range;
 using plan::kNone;
 
-/// Where one by-value argument comes from. Constant offsets and expressions are folded into `bits`.
+/// Source of one by-value argument. Constant offsets and expressions are folded into `bits`.
 struct ValueSource {
   enum class Kind : uint8_t {
     bits,    // a constant
@@ -35,7 +35,7 @@ struct ValueSource {
   uint32_t index = 0;
   ExprId expr{};
   uint64_t bits = 0;
-  /// One more field of 8 bytes of the argument that the source before it is of.
+  /// Another field of 8 bytes in the same argument as the source before.
   bool joined = false;
 };
 
@@ -49,7 +49,7 @@ enum class VariantKind : uint8_t {
   set_condition, // sources: address, bytes, handle, other handle or 0
 };
 
-/// A step as one of its kernel's variants, or as a transfer, runs it.
+/// One of the variants of a step's kernel, or a transfer.
 struct StepVariant {
   VariantKind kind = VariantKind::kernel;
   /// A copy or fill whose size and addresses never change: it may be a node of its kind. Others are
@@ -66,7 +66,7 @@ struct StepVariant {
 struct FunctionProgram {
   std::vector<ValueSource> sources;
   std::vector<StepVariant> variants;
-  /// For each step, its variants in `variants`; of one that has a condition the last is `left_out`.
+  /// For each step, its variants in `variants`. A step with a condition ends with a `left_out`.
   std::vector<Range> step_variants;
   std::vector<uint32_t> call_params; // per-call parameters, in order: those that are not weights
   uint32_t slot_count = 0, first_weight = 0, first_dynamic = 0, first_arena = 0, first_constant = 0,
@@ -74,22 +74,22 @@ struct FunctionProgram {
   bool needs_copy_kernels = false, needs_control_kernels = false, checks_symbols = false;
 
   uint32_t base_of(const plan::Buffer &buffer) const;
-  /// The base that callers' buffers give an address: slots come first.
+  /// The base whose address is a caller's buffer: slots come first.
   uint32_t base_of_slot(uint32_t slot) const { return slot; }
 };
 
-/// Its first symbol has number `first_symbol` (symbol_flag.h). Fails (unsupported) for what no
-/// argument or result can express: a 4-bit by-value argument, a result that is not contiguous.
+/// Numbers the function's symbols from `first_symbol` (symbol_flag.h). Fails (unsupported) for a
+/// 4-bit by-value argument and a result that is not contiguous, which no value can express.
 Result<FunctionProgram> make_function_program(const plan::Plan &plan,
                                               const plan::Function &function,
                                               uint64_t first_symbol);
 
-/// Where a symbol comes from: a parameter's dimension, a match or a read. Unknown where the plan
+/// The place that defines a symbol: a parameter's dimension, a match or a read. Unknown if the plan
 /// does not say.
 SourceLocation definition_of(const plan::Plan &plan, const plan::Function &function,
                              ir::SymbolId symbol);
 
-/// "name:line:column", or "" when the place is not known.
+/// "name:line:column", or "" for an unknown place.
 std::string location_text(const std::string &file, SourceLocation location);
 
 } // namespace cugrt::runtime

@@ -1,5 +1,5 @@
-// Which changes an instance takes: asked before any call of the driver, since a driver's refusal
-// leaves an error that does not say what was refused, and since some refusals end an update half
+// Tells which changes an instance takes. The runtime asks before any call of the driver, since a
+// driver's refusal does not say which field it refused, and some refusals end an update half
 // way.
 //
 // The table is legality.def. What a region's nodes may meet is known when its class is made, from
@@ -54,7 +54,7 @@ struct Legality {
 std::span<const Legality> legality_table();
 /// The row of a change; nullptr where that kind of node has no such change.
 const Legality *legality(NodeKind node, Change change);
-/// Whether setters and the enabling of nodes are enough for all of these changes.
+/// Whether setters and enabling of nodes suffice for all of these changes.
 bool can_patch(NodeKind node, std::span<const Change> changes);
 
 } // namespace cugrt::runtime

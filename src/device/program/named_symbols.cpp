@@ -49,7 +49,7 @@ const plan::Symbol *missing_symbol(const RunBinding &run, const plan::Region &re
                                    const GivenSymbols &given) {
   for (ir::SymbolId symbol : region.key)
     if (!given[symbol.index]) {
-      // A bucket is no symbol of the user's: what is rounded up to it is.
+      // Users do not set a bucket, but the symbol that is rounded up to it.
       for (const plan::Bucket &bucket : run.function.buckets)
         if (bucket.symbol == symbol)
           symbol = bucket.of;

@@ -1,4 +1,4 @@
-// Evaluation of what steps depend on; see run_binding.h.
+// Evaluates the inputs of steps; see run_binding.h.
 #include "device/program/run_binding.h"
 
 #include "base/check.h"

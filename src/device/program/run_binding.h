@@ -1,5 +1,5 @@
-// RunBinding: what the steps of one function depend on in one run: values of symbols, addresses of
-// bases, host scalars.
+// RunBinding: the inputs of one function's steps in one run: values of symbols, addresses of bases,
+// host scalars.
 //
 // It is filled by symbol_binding.h, by match items and by host calls; everything that is
 // launched reads it. Its serial number changes whenever anything in it does, so that an unchanged
@@ -10,13 +10,13 @@
 
 namespace cugrt::runtime {
 
-/// Something that differs between runs, by its number.
+/// An input that differs between runs, by its number.
 struct RunInput {
   enum class Kind : uint8_t { base, symbol, host } kind = Kind::base;
   uint32_t index = 0; // a base, SymbolId or host value of the run
 };
 
-/// An input that has another value than before: `by` more, as 64 bits that wrap.
+/// An input whose value has changed: `by` more, as 64 bits that wrap.
 struct InputChange {
   RunInput input;
   uint64_t by = 0;
@@ -36,8 +36,8 @@ struct RunBinding {
   std::vector<uint64_t> host_values; // an int64_t, the bits of a double, or an opaque pointer
   uint64_t serial = 1;
 
-  /// All that has changed since the run's serial was `moves_since` (0: more has changed): the
-  /// first `move_count` of `moves`, all of bases, none of which is there twice.
+  /// All changes since the run's serial was `moves_since` (0: there are others): the first
+  /// `move_count` of `moves`, all of different bases.
   uint64_t moves_since = 0;
   std::vector<InputChange> moves; // room for each slot
   size_t move_count = 0;
@@ -66,7 +66,7 @@ struct RunBinding {
       changed();
     }
   }
-  /// Gives bucket symbols their values, once those of parameters are known.
+  /// Gives bucket symbols their values, after those of parameters.
   void set_buckets() {
     for (const plan::Bucket &bucket : function.buckets)
       set_symbol(bucket.symbol, ir::round_up_to_bucket(bucket.sizes, symbols[bucket.of.index]));
@@ -82,14 +82,14 @@ struct RunBinding {
     auto value = plan.exprs.evaluate(expr, symbols);
     return value.ok() ? std::move(value) : cannot_evaluate(expr);
   }
-  /// The bits of a host value; expressions are evaluated now.
+  /// The bits of a host value; evaluates its expression now.
   Result<uint64_t> host_value(uint32_t index) const;
   /// The value of an input as 64 bits.
   Result<uint64_t> value(RunInput input) const;
   /// The bits of one kernel argument.
   Result<uint64_t> value(const ValueSource &source) const;
   Result<uint64_t> address(const plan::Buffer &buffer) const;
-  /// The bytes of a buffer; of one with unknown shape, all that its base has.
+  /// The bytes of a buffer; if its shape is unknown, all bytes of its base.
   Result<uint64_t> bytes(const plan::Buffer &buffer) const;
 
   /// The error of an expression that has no value.

@@ -1,6 +1,6 @@
-// Which bound byte ranges may not overlap.
+// Finds bound byte ranges that overlap and may not.
 //
-// A run's graph is ordered by the plan, which knows each slot as memory of its own. So every range
+// A run's graph is ordered by the plan, which knows each slot as memory of its own. Every range
 // that the function writes must be disjoint from every other bound range, from the weights, the
 // constants and the arenas; ranges that are only read may overlap each other freely.
 #pragma once
@@ -30,8 +30,8 @@ struct Overlap {
   uint32_t first, second; // indices of ranges, in address order
 };
 
-/// Sorts `ranges` by address and finds a pair of which one is written, if there is one. The caller
-/// has checked that no range wraps around the end of the address space.
+/// Sorts `ranges` by address and finds an overlapping pair of which one is written. The caller has
+/// checked that no range wraps around the end of the address space.
 bool find_overlap(std::span<BoundRange> ranges, Overlap &overlap);
 
 } // namespace cugrt::runtime

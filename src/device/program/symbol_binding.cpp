@@ -46,7 +46,7 @@ const char *kind_text(const plan::Param &param) {
   }
 }
 
-/// What a value has for the expressions of its parameter's `dims`.
+/// The numbers in a value that its parameter's `dims` describe.
 std::span<const int64_t> dims_of(const cugrt_value &value) {
   switch (value.kind) {
   case CUGRT_VALUE_TENSOR:
@@ -60,7 +60,7 @@ std::span<const int64_t> dims_of(const cugrt_value &value) {
   }
 }
 
-/// The place of one number in the arguments; becomes text only for messages.
+/// The place of one number in the arguments; made into text for messages only.
 struct Place {
   const plan::Function &function;
   uint32_t param;
@@ -76,14 +76,14 @@ struct Place {
   }
 };
 
-/// Which symbols already have their value in this binding.
+/// Defines symbols, and knows which of them have their value in this binding.
 class SymbolDefiner {
 public:
   explicit SymbolDefiner(RunBinding &run) : run_(run) {
     run.defined.assign(run.symbols.size(), false);
   }
 
-  /// Defines the symbol that `expr` is, if it is a bare one of parameters' and not defined yet.
+  /// Defines the symbol `expr`, if `expr` is a parameter's bare symbol that is not defined yet.
   Status define(ExprId expr, int64_t value, const Place &place) {
     const ir::ExprNode &node = run_.plan.exprs[expr];
     if (node.kind != ir::ExprKind::symbol)
@@ -127,8 +127,8 @@ Status check_agrees(const RunBinding &run, ExprId expr, int64_t value, const Pla
                        place.text() + " is " + std::to_string(value) + ", expected " + wanted);
 }
 
-/// The constraints that name one of the symbols that a match has `defined`; with none of them those
-/// that parameters decide.
+/// Checks the constraints that name a symbol in `defined`, by a match; if it is empty, those that
+/// parameters decide.
 Status check_constraints(const RunBinding &run, std::span<const ir::SymbolId> defined) {
   std::vector<ir::SymbolId> used;
   for (const plan::Constraint &constraint : run.function.constraints) {

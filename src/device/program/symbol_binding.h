@@ -38,12 +38,12 @@ Status check_address(const plan::Function &function, uint32_t param, uint64_t ad
 /// half-written: it must be bound again before it is used.
 Status bind_parameters(RunBinding &run, std::span<const cugrt_value> values);
 
-/// A match item: defines the symbols in `defines` from `dims` where they are bare there, then
+/// For a match item: defines the symbols in `defines` from the `dims` that are bare symbols, then
 /// checks every dimension. `what` names the matched value in messages.
 Status bind_match(RunBinding &run, const plan::Item &item, std::span<const int64_t> dims,
                   const std::string &what);
 
-/// Whether a constraint is kept; all of its symbols have their values.
+/// Fails unless the constraint holds; all of its symbols have their values.
 Status check_constraint(const RunBinding &run, const plan::Constraint &constraint);
 
 /// The value as users read it in messages: "tensor<[4, 64], f32>", "int 5".
@@ -59,8 +59,8 @@ using GivenSymbols = std::vector<bool>;
 /// value outside of its bounds are errors.
 Result<GivenSymbols> set_named_symbols(RunBinding &run, std::span<const cugrt_symbol_value> values);
 
-/// The first symbol of a region's key that was not given, of a bucket the one that is rounded up to
-/// it; nullptr when all were.
+/// The first symbol of a region's key without a given value (for a bucket, the symbol that is
+/// rounded up to it); nullptr if all have one.
 const plan::Symbol *missing_symbol(const RunBinding &run, const plan::Region &region,
                                    const GivenSymbols &given);
 

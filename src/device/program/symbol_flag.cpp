@@ -1,4 +1,4 @@
-// The word and what is said of it; see symbol_flag.h.
+// The word that kernels write, and its error; see symbol_flag.h.
 #include "device/program/symbol_flag.h"
 
 #include <atomic>

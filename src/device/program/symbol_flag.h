@@ -1,13 +1,13 @@
-// What kernels say of device symbols that are out of their bounds (checked_symbol parameters): a
-// word of host memory that they leave the symbol's number in, and that the host looks at before it
-// runs again.
+// Kernels report device symbols that are out of their bounds (checked_symbol parameters): they
+// write the symbol's number to a word of host memory, which the host reads before it runs
+// again.
 //
-// A kernel whose blocks wait for one another leaves that it gave up there too: the number of a
-// symbol that is read in what they wait by, with the highest bit set.
+// A kernel whose blocks wait for one another also reports there that it gave up: it writes the
+// number of a symbol that those blocks read, with the highest bit set.
 //
-// Numbers count the symbols of all functions of an executable, in their order, from 1 on; 0 is that
-// nothing was out of its bounds. The word is written by kernels while the host reads it: of several
-// symbols the last one is told.
+// Numbers count the symbols of all functions of an executable, in their order, from 1 on; 0:
+// nothing was out of its bounds. The word is written by kernels while the host reads it: the last
+// one of several symbols stays.
 #pragma once
 
 #include "device/driver/memory.h"
@@ -18,14 +18,14 @@ class Executable;
 
 class SymbolFlag {
 public:
-  /// One that is never raised.
+  /// Makes a flag that is never raised.
   SymbolFlag() = default;
   static Result<SymbolFlag> allocate(const driver::Context &context);
 
-  /// 0: there is none.
+  /// The word's address on the device; 0: none.
   uint64_t address() const { return address_; }
   bool raised() const { return *word_ != 0; }
-  /// The number that was left, which is forgotten; 0: none.
+  /// Returns and forgets the number in the word; 0: none.
   uint32_t take();
 
 private:

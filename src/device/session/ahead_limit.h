@@ -1,5 +1,5 @@
-// How many graphs of low priority may be on their way to the device: what an urgent run can find
-// before it.
+// Limits the graphs of low priority on their way to the device, which an urgent run may find before
+// it.
 #pragma once
 
 #include "device/driver/stream.h"

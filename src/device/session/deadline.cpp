@@ -35,7 +35,7 @@ Status DeadlineWatch::watch(driver::StreamRef stream, int64_t begin_ns) {
   return {};
 }
 
-/// On a thread of the driver, at the end of a run.
+/// Runs on a thread of the driver, at the end of a run.
 void DeadlineWatch::look() {
   const uint64_t run = looked_.load(std::memory_order_relaxed);
   const int64_t begin_ns = begins_[run % kPlaces];

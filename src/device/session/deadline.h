@@ -19,9 +19,9 @@
 
 namespace cugrt::runtime {
 
-/// Counts of durations in nanoseconds, in buckets that are fixed, so that counting allocates
-/// nothing. A bucket is at most a 32nd of its values wide, so quantiles
-/// are at most that much above the exact ones, and never above the maximum.
+/// A histogram of durations in nanoseconds. Its buckets are fixed, so that counting allocates
+/// nothing. A bucket's width is at most a 32nd of its values, so quantiles exceed the exact ones by
+/// at most that much, and never exceed the maximum.
 class DurationHistogram {
 public:
   void add(uint64_t ns) {
@@ -32,7 +32,7 @@ public:
   void add(const DurationHistogram &other);
   uint64_t count() const { return count_; }
   uint64_t max() const { return max_; }
-  /// The least bound that so many thousandths of the durations, rounded up, do not exceed; 0 of
+  /// The least bound of `thousandths` of the durations, rounded up; 0 if there are
   /// none.
   uint64_t quantile(uint32_t thousandths) const;
 
@@ -55,17 +55,17 @@ public:
   };
   static Result<std::unique_ptr<DeadlineWatch>> make(const driver::Context &context,
                                                      const Options &options);
-  /// Waits until every run has been checked. No callback may call it.
+  /// Waits until every run has been checked. Callbacks may not call it.
   ~DeadlineWatch();
   DeadlineWatch(const DeadlineWatch &) = delete;
 
-  /// Behind a run that was begun at `begin_ns` of the steady clock and is on `stream`. Allocates
-  /// nothing; waits where more runs are on their way than it has places. Context current.
+  /// Call after a run that began at `begin_ns` of the steady clock was queued on `stream`.
+  /// Allocates nothing; waits if more runs are on their way than it has places. Context current.
   Status watch(driver::StreamRef stream, int64_t begin_ns);
-  /// Until all runs so far have been looked at. Context current.
+  /// Waits until all runs so far have been checked. Context current.
   Status settle() const { return stream_.ref().synchronize(); }
 
-  // Settled.
+  // Valid after settle().
   const DurationHistogram &times() const { return times_; }
   uint64_t missed() const { return missed_; }
 
@@ -77,11 +77,11 @@ private:
   const Options options_;
   driver::Stream stream_;
   driver::Event end_;
-  /// Of runs that have not been looked at, in their order, which is that of the calls.
+  /// Begins of unchecked runs, in the order of their calls.
   std::array<int64_t, kPlaces> begins_{};
   uint64_t watched_ = 0;
   std::atomic<uint64_t> looked_ = 0;
-  // Of the calls, one at a time.
+  // Written by callbacks, one at a time.
   DurationHistogram times_;
   uint64_t missed_ = 0;
 };

@@ -1,4 +1,4 @@
-// What a session keeps for one function between runs. Internal to the session.
+// A session's state of one function between runs. Internal to the session.
 #pragma once
 
 #include "cugrt/cugrt.h"
@@ -19,7 +19,7 @@ struct FunctionState {
   RunBinding run;
   uint32_t first_region = 0; // of the graph cache
 
-  // What strict mode refuses of every run, callees included; empty: not known yet.
+  // The error that strict mode has for every run, callees included; empty: not known yet.
   std::optional<Status> refused;
 
   ArenaNeeds needs;          // of the arenas, for the symbols so far
@@ -27,8 +27,8 @@ struct FunctionState {
 
   bool is_region = false; // the body is one region and nothing else, and no log is kept
 
-  // The last binding that passed every check. The values below are those of the last one that was
-  // bound from the start: addresses may have moved since.
+  // The last binding that passed every check. The values below belong to the last binding from the
+  // start; addresses may have moved since.
   LastBinding last;
   std::vector<LastBinding::Place> places; // scratch of what it is told
   std::vector<cugrt_value> params;        // one for each parameter, weights included
@@ -45,18 +45,18 @@ struct FunctionState {
   uint64_t results_serial = 0;             // of the run that `results` describe
   std::vector<uint32_t> results_in_slots;  // those whose address moves with a slot
 
-  // Unplanned allocations, by number: what the block is, and tensors whose shape only a host call
+  // Unplanned allocations, by number: their blocks, and tensors whose shape only a host call
   // knows.
   std::vector<uint64_t> dynamic_blocks;
   std::vector<cugrt_tensor> dynamic_tensors;
 };
 
-/// Sets rank and dimensions to those of a buffer; of one whose shape the plan does not know, to
-/// those of what it holds now. Takes no memory.
+/// Sets rank and dimensions from a buffer; if the plan does not know its shape, from its present
+/// tensor. Allocates nothing.
 Status find_dims(const FunctionState &state, uint32_t buffer, cugrt_tensor &tensor);
-/// A buffer as a tensor value of the public API.
+/// Describes a buffer as a tensor value of the public API.
 Result<cugrt_value> describe_buffer(const FunctionState &state, uint32_t buffer);
-/// A host scalar likewise.
+/// Describes a host scalar likewise.
 Result<cugrt_value> describe_host_value(const RunBinding &run, uint32_t index);
 
 } // namespace cugrt::runtime

@@ -33,47 +33,47 @@ namespace cugrt::runtime {
 class LoadedWeights;
 class Session;
 
-/// What sessions of one word share. Held by one run at a time; what opens, moves and frees holds it
-/// as well.
+/// State that sessions of one word share. One run at a time holds it; opening, moving and freeing
+/// hold it as well.
 class Word {
 public:
   class Hold {
   public:
-    /// Null: nothing to hold.
+    /// null: nothing to hold.
     explicit Hold(Word *word) : word_(word && word->lock() ? word : nullptr) {}
     ~Hold() {
       if (word_)
         word_->unlock();
     }
     Hold(const Hold &) = delete;
-    /// Null where this thread held it already, in a run that began another one inside of it.
+    /// null if this thread held it already, in a run that began another one inside of it.
     Word *word() const { return word_; }
 
   private:
     Word *const word_;
   };
 
-  /// The arena of a storage scope, for a plan of `bytes` more; a small one is as large at once.
+  /// Returns the arena of a storage scope, for another plan of `bytes`; grows a small one at once.
   Result<std::shared_ptr<ArenaMemory>> arena(const driver::Context &context,
                                              const std::string &scope, uint64_t bytes,
                                              const std::shared_ptr<MemoryBudget> &budget);
-  /// The session whose run was the last one; null: no work is on its way.
+  /// The session of the last run; null: no work is on its way.
   const Session *last() const { return last_; }
-  /// Work that is put on `stream` follows that run. Context current.
+  /// Makes later work on `stream` follow the last run. Context current.
   Status follow(driver::StreamRef stream);
-  /// The last run is the session's, on its own stream, or ends with an event that is recorded.
+  /// Notes the session's run: on its own stream, or with an end that the event records.
   void ran(const Session *session, CUevent event = nullptr) {
     last_ = session;
     last_event_ = event;
   }
-  /// Its stream and event go; its work has ended.
+  /// Forgets the session's stream and event; its work has ended.
   void leave(const Session *session) {
     if (last_ == session)
       last_ = nullptr;
   }
-  /// Until the last run has ended. Context current.
+  /// Waits until the last run has ended. Context current.
   Status wait();
-  /// How often arenas have moved. Never, while some session is sealed.
+  /// Counts moves of arenas; none happens while some session is sealed.
   uint64_t moves = 0;
   uint32_t sealed = 0; // sessions
 
@@ -121,32 +121,32 @@ public:
   const std::shared_ptr<Device> &device_owner() const { return device_; }
   const std::shared_ptr<MemoryBudget> &budget() const { return weights_->budget(); }
   const std::shared_ptr<GroupWeights> &weights() const { return weights_; }
-  /// Of sessions of priority 0; null: none.
+  /// The limit of sessions of priority 0; null: none.
   AheadLimit *low_priority_ahead() const { return low_priority_ahead_.get(); }
-  /// The word of an executable's sessions, null where it has none: all have that of the first one,
-  /// and another one is refused. "": whatever it is.
+  /// Returns the word of an executable's sessions; null: none. All have the first session's word,
+  /// and another `name` fails; "" takes the existing word.
   Result<std::shared_ptr<Word>> word_of(const std::shared_ptr<const Executable> &executable,
                                         const std::string &name);
 
-  /// A session with the weights that it has; note() tells of others.
+  /// Adds a session with its weights; note() changes them.
   void add(Session &session, LoadedWeights *weights);
   void note(Session &session, LoadedWeights *weights);
   void remove(Session &session) noexcept;
 
-  /// Of the graph instances of all sessions; null: each has its own.
+  /// The budget of all sessions' graph instances; null: each session has its own.
   const std::shared_ptr<InstanceBudget> &instances() const { return instances_; }
-  /// For a session that is in use: an instance goes of one that was not used since the last two
-  /// times that somebody asked. Where that one's work has not ended, it lets it go itself with its
-  /// next run. True: there is more room. Context current.
+  /// Call with the session in use. Gives up an instance of a session that was not used since the
+  /// last two calls. If that session's work has not ended, it gives it up in its next run. True:
+  /// there is more room. Context current.
   bool make_instance_room();
 
-  /// Waits for the work of all sessions that read the session's weights, and frees what these hold
-  /// on the device; what they have of other models' once these have left, too. Busy where one runs
-  /// or is used; after an error the next run has them.
+  /// Waits for the work of all sessions that read the session's weights, and frees these weights'
+  /// device memory, and then that of their bases if no weights need these any more. Busy while such
+  /// a session runs or is in use; after an error the next run has them.
   /// `has_use`: the caller has the session in use.
   Status evict(const Session &session, bool has_use = false);
   bool is_resident(const Session &session);
-  /// For a session that is in use: by the group, for whose end this waits, or by a thread.
+  /// Call if the session is in use: waits if the group uses it; false if a thread does.
   bool take_use(InUse &use);
 
 private:

@@ -1,4 +1,4 @@
-// Calls of the host's program: other functions of the module, host builtins and extern functions;
+// Calls by the host's program of other functions of the module, host builtins and extern functions;
 // see host_program.h.
 #include "base/check.h"
 #include "device/context/abi_types.h"
@@ -10,11 +10,11 @@
 
 namespace cugrt::runtime {
 
-// Calls nest as deep as functions call each other; the planner refuses recursion, this a deep
-// chain.
+// Calls nest as deep as functions call each other. The planner refuses recursion; this limit
+// refuses deep chains.
 constexpr uint32_t kMaxCallDepth = 200;
 
-/// A destination that the callee was to fill must still be there.
+/// Fails unless the callee left the destination that it was to fill.
 static Status check_filled(const plan::Item &item, size_t index, const cugrt_tensor &given,
                            const cugrt_tensor &returned) {
   const bool same = returned.address == given.address && returned.dtype == given.dtype &&
@@ -74,7 +74,7 @@ Result<cugrt_value> HostProgram::value_of(const FunctionState &state,
   return value;
 }
 
-/// The dimensions of a tensor, or the elements of a list of integers.
+/// Returns the dimensions of a tensor, or the elements of a list of integers.
 Result<std::vector<int64_t>> HostProgram::dims_of(const FunctionState &state,
                                                   const plan::OperandRef &operand) const {
   using Kind = plan::OperandRef::Kind;
@@ -122,14 +122,14 @@ Status HostProgram::call(FunctionState &state, const plan::Item &item) {
   return {};
 }
 
-/// Parameters from the operands; result slots to the buffers that the caller names.
+/// Binds parameters to the operands, and result slots to the buffers that the caller names.
 Status HostProgram::bind_callee(FunctionState &state, const plan::Item &item,
                                 FunctionState &callee) {
   CUGRT_CHECK(item.operands.size() == callee.params.size());
   for (size_t i = 0; i < item.operands.size(); ++i) {
     CUGRT_ASSIGN(callee.params[i], value_of(state, item.operands[i]));
-    // A condition may be a boolean to the caller and an int to the callee, and so on: the verifier
-    // has checked the types, the value's bits are what counts.
+    // The caller may have a boolean where the callee has an int, and so on: the verifier has
+    // checked the types, and the value's bits count.
     const plan::Param &param = callee.run.function.params[i];
     if (param.kind == plan::ParamKind::scalar && callee.params[i].kind == CUGRT_VALUE_INT &&
         param.scalar == ir::ScalarKind::boolean)

@@ -60,7 +60,7 @@ Status HostProgram::run(uint32_t function) {
   FunctionState &state = *session_.functions_[function];
   if (depth_ == 0)
     CUGRT_TRY(check_strict(function)); // refused before anything is launched
-  // What the last run left allocated, its results for instance, is done with.
+  // Releases the last run's allocations, such as its results.
   CUGRT_TRY(release_all(state));
   if (depth_ == 0)
     CUGRT_TRY(session_.dynamic_memory_.next_run(stream_));
@@ -68,8 +68,8 @@ Status HostProgram::run(uint32_t function) {
   return run_block(state, 0);
 }
 
-/// The first thing that strict mode refuses of all that runs whenever the block does: what branches
-/// and loops' bodies hold may not come to run. Adds callees whose answer is not known to `unknown`.
+/// Finds the first item that strict mode refuses, among those that run whenever the block does;
+/// bodies of branches and loops may not run. Adds callees without a known answer to `unknown`.
 Status HostProgram::find_refused(const FunctionState &state, uint32_t block,
                                  std::vector<uint32_t> &unknown) const {
   using plan::ItemKind;
@@ -96,7 +96,7 @@ Status HostProgram::find_refused(const FunctionState &state, uint32_t block,
   return {};
 }
 
-/// Callees first. Functions do not call themselves, so each comes to its turn.
+/// Checks callees first. Functions do not call themselves, so all get checked.
 Status HostProgram::check_strict(uint32_t function) const {
   if (!session_.cache_.strict())
     return {};
@@ -154,7 +154,7 @@ Status HostProgram::run_item(FunctionState &state, const plan::Item &item) {
   return {};
 }
 
-/// Of a session whose graphs are counted, when there is room for one more.
+/// Launches when the limit on the session's graphs, if any, has room for one more.
 template <class Launch> Status HostProgram::admitted(Launch launch) {
   return session_.ahead_ ? session_.ahead_->admit(stream_, launch) : launch();
 }
@@ -214,7 +214,7 @@ Status HostProgram::match(FunctionState &state, const plan::Item &item) {
   if (item.operands[0].kind == plan::OperandRef::Kind::buffer)
     what += " of %" + state.run.function.buffers[item.operands[0].index].name;
   CUGRT_TRY(bind_match(state.run, item, dims, what));
-  // In a call the caller has bound the results, and its memory is checked where it is planned.
+  // In a call, the caller has bound the results, and the planner checked memory.
   const std::vector<plan::Item> &body = state.run.function.blocks[0].items;
   const bool binds = depth_ == 0 && &item >= body.data() && &item < body.data() + body.size();
   return session_.with_unplanned_given_back([&]() -> Status {
@@ -286,7 +286,7 @@ Status HostProgram::copy(FunctionState &state, const plan::Item &item) {
   return {};
 }
 
-/// An error in strict mode.
+/// Fails in strict mode.
 Status HostProgram::check_copy(const FunctionState &state, const plan::Item &item) const {
   const plan::Function &function = state.run.function;
   return session_.cache_.check_strict(

@@ -1,9 +1,9 @@
-// The host's part of a run: walks the blocks of a function's plan, launching regions through the
+// Walks the blocks of a function's plan, the host's part of a run: launches regions through the
 // graph cache and everything else step by step.
 //
-// Tensors are moved by the plan's own copy steps; host scalars by the host: on entry to a loop
-// operands to parameters, after a branch or an iteration results to the item's results or the
-// parameters, all at once.
+// Tensors are moved by the plan's own copy steps; the host moves host scalars: operands to
+// parameters on entry to a loop; results to the item's results or the parameters after a branch or
+// an iteration, all at once.
 #pragma once
 
 #include "cugrt/cugrt.h"
@@ -18,7 +18,7 @@ class HostProgram {
 public:
   HostProgram(Session &session, driver::StreamRef stream) : session_(session), stream_(stream) {}
 
-  /// Runs a function that is bound.
+  /// Runs a function whose binding is complete.
   Status run(uint32_t function);
 
 private:
@@ -48,7 +48,7 @@ private:
   Result<cugrt_value> value_of(const FunctionState &state, const plan::OperandRef &operand) const;
   Result<std::vector<int64_t>> dims_of(const FunctionState &state,
                                        const plan::OperandRef &operand) const;
-  /// Host scalars from operands to host values, all read before any is written.
+  /// Moves host scalars from operands to host values; reads all before it writes any.
   Status move(FunctionState &state, const std::vector<plan::OperandRef> &from,
               const std::vector<plan::OperandRef> &to);
 

@@ -24,7 +24,7 @@ template <size_t Rank> bool same_dims(const int64_t *a, const int64_t *b) {
     return a[Rank - 1] == b[Rank - 1] && same_dims<Rank - 1>(a, b);
 }
 
-/// Kind, dtype, rank and dimensions; not the address. `last` is a tensor of that rank.
+/// Compares kind, dtype, rank and dimensions, not the address. `last` is a tensor of that rank.
 template <size_t Rank> bool same_tensor(const cugrt_value &now, const cugrt_value &last) {
   return now.kind == CUGRT_VALUE_TENSOR &&
          dtype_and_rank(now.as.tensor) == dtype_and_rank(last.as.tensor) &&
@@ -45,8 +45,8 @@ bool same_scalar(const cugrt_value &now, const cugrt_value &last) {
   return now.kind == last.kind && now.as.integer == last.as.integer; // floats by their bits
 }
 
-/// How an argument is compared: tensors by rank, 0 to CUGRT_MAX_RANK, then shapes, then scalars by
-/// kind, then the end of the arguments. No gaps, so that switches over them need no bounds.
+/// Forms of comparison: tensors by rank, 0 to CUGRT_MAX_RANK, then shapes, then scalars by kind,
+/// then the arguments' end. The numbers have no gaps, so that switches need no bounds.
 constexpr int32_t kShape = CUGRT_MAX_RANK + 1, kScalar = kShape + 1 - CUGRT_VALUE_INT,
                   kEnd = kScalar + CUGRT_VALUE_BOOL + 1;
 #define CUGRT_EACH_RANK(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
@@ -59,7 +59,7 @@ int32_t form_of(const cugrt_value &value) {
 
 using LastEntry = LastBinding::Entry;
 
-/// A match on its way: where moves of the run's bases go, two pointers at hand.
+/// State of match_run(): writes the moves of the run's bases, through two pointers at hand.
 struct Mover {
   Mover(LastBinding &last, RunBinding &run)
       : last(last), run(run), next(run.moves.data()), bases(run.bases.data()) {}
@@ -75,8 +75,8 @@ struct Mover {
   uint64_t *bases;
 };
 
-/// Goes on while arguments are what they were; of tensors, `same_address` says whether the address
-/// is. Returns the entry of the first one that is not, or the end's.
+/// Returns the entry of the first argument that differs from the last run's, or the end's. For
+/// tensors, `same_address` compares the address.
 template <class SameAddress>
 [[gnu::always_inline]] inline LastEntry *first_difference(const cugrt_value *now, LastEntry *entry,
                                                           const SameAddress &same_address) {
@@ -112,7 +112,7 @@ template <class SameAddress>
   }
 }
 
-/// Whether the place is apart from all current ones; forgets what it overlaps elsewhere.
+/// Whether the place is apart from all current ones; forgets known places that it overlaps.
 bool add_place(LastBinding &last, const RunBinding &run, LastBinding::Place &place,
                uint64_t address) {
   for (const BoundRange &range : last.fixed)
@@ -147,7 +147,7 @@ bool check_all(LastBinding &last, const RunBinding &run) {
   return !find_overlap(last.ranges, overlap);
 }
 
-/// Looks further; what is found or found to be good comes first.
+/// Searches further; a place that is found, or passes the checks, comes first.
 [[gnu::noinline]] bool find_place(LastBinding &last, const RunBinding &run,
                                   LastBinding::Place &place, uint64_t address) {
   if (!place.movable || address % place.alignment_bytes != 0 ||
@@ -163,7 +163,7 @@ bool check_all(LastBinding &last, const RunBinding &run) {
   return true;
 }
 
-/// Another address for a tensor whose shape is the same.
+/// Takes another address for a tensor whose shape is the same.
 [[gnu::always_inline]] inline bool take(Mover &mover, LastEntry &entry, uint64_t address) {
   LastBinding::Place &place = entry.place;
   uint64_t &last = entry.value.as.tensor.address;
@@ -186,7 +186,7 @@ bool match_results(Mover &mover, std::span<const cugrt_value> results,
     const cugrt_value &last = entry.value;
     uint64_t address = now.kind == CUGRT_VALUE_TENSOR ? now.as.tensor.address : 0;
     if (last.kind == CUGRT_VALUE_NONE) {
-      // Nothing is bound there; what a run handed out may come back in the same array.
+      // Binds nothing: a run's result may come back in the same array.
       if (address != 0 &&
           (handed_out[i].kind != CUGRT_VALUE_TENSOR || address != handed_out[i].as.tensor.address))
         return false;

@@ -1,4 +1,4 @@
-// What a function was last bound to, in the form that the next run is compared with.
+// The last binding of a function, in the form that the next run is compared with.
 //
 // Most runs bring what the last one brought, or the same shapes at other addresses. Neither needs
 // the checks of a binding again: kinds, dtypes, ranks and dimensions are compared with ones that
@@ -28,7 +28,7 @@ namespace cugrt::runtime {
 
 /// A value: compare_run() and match_run() below read and change it.
 struct LastBinding {
-  /// What a tensor argument or result is bound through.
+  /// The binding of a tensor argument or result.
   struct Place {
     uint32_t base = kNone; // of its slot; kNone: no run uses the tensor
     bool movable = false;  // a run may bring another address; false in the session's own memory
@@ -60,13 +60,13 @@ struct LastBinding {
            std::span<const BoundRange> fixed_ranges);
 };
 
-/// How far a run is the last one; valid until the next call of match_run() or set().
+/// The first difference between a run and the last one; valid until the next match_run() or set().
 struct Comparison {
   LastBinding::Entry *first_other; // null: none; with another number of arguments it is any
-  /// The same arguments at the same addresses, and no results bound: nothing is left to do.
+  /// The arguments and addresses are the same and no results are bound: nothing is left to do.
   bool repeats() const { return !first_other; }
 };
-/// All that a run pays for its arguments if it repeats the last one; any other goes on with
+/// The only comparison that a run needs if it repeats the last one; other runs continue with
 /// match_run().
 Comparison compare_run(LastBinding &last, std::span<const cugrt_value> arguments,
                        size_t result_count);

@@ -1,4 +1,4 @@
-// How long runs take: for the host until they are queued, on the device, and against a deadline.
+// Measures runs: the host's time until they are queued, the device's time, and deadlines.
 #pragma once
 
 #include "device/context/clock.h"
@@ -6,19 +6,19 @@
 
 namespace cugrt::runtime {
 
-/// Of one session, whose use the caller has.
+/// Latencies of one session's runs; only the thread that uses the session may use this.
 class RunTimes {
 public:
   static Result<std::unique_ptr<RunTimes>> make(const driver::Context &context,
                                                 const DeadlineWatch::Options &deadline);
 
-  /// A run has been called.
+  /// Call when a run begins.
   void arrive() { begin_ns_ = steady_ns(); }
-  /// Around its launches, of which `launched` came. A run without a free pair of events, as where
-  /// more are on their way than there are pairs, is not among the device's times. Context current.
+  /// Call before and after a run's launches, whose status is `launched`. Leaves the run out of the
+  /// device's times if all pairs of events are on their way. Context current.
   void begin(driver::StreamRef stream);
   Status end(driver::StreamRef stream, Status launched);
-  /// Takes in the runs that have ended. Context current.
+  /// Adds the runs that have ended. Context current.
   void collect();
 
   const DurationHistogram &host() const { return host_; }

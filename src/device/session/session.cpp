@@ -60,7 +60,7 @@ Result<std::shared_ptr<LoadedWeights>> Session::load_weights(const WeightSet &se
                         });
 }
 
-/// By a session of its own, step by step: what it needs besides the weights ends with it.
+/// Runs functions of weights in a session of its own, step by step, whose memory ends with it.
 Status Session::compute_weights(const std::shared_ptr<LoadedCode> &code, const Device &memory,
                                 LoadedWeights &weights) {
   std::unique_ptr<Session> session;
@@ -182,8 +182,8 @@ Status Session::add_functions() {
           buffer != kNone && function.buffers[buffer].base == plan::BufferBase::slot)
         state->results_in_slots.push_back(r);
     const std::vector<plan::Item> &items = function.blocks[0].items;
-    // A session that keeps a log, or whose graphs are counted, takes the other path, so that this
-    // one need not ask.
+    // A session with a log, or with counted graphs, takes the other path, so that this path need
+    // not ask.
     state->is_region = items.size() == 1 && items[0].kind == plan::ItemKind::region &&
                        items[0].index == 0 && function.dynamic_count == 0 && !log_.on() && !ahead_;
     state->first_region = cache_.add_function(state->run);
@@ -192,7 +192,7 @@ Status Session::add_functions() {
   return {};
 }
 
-/// Addresses that stay as long as the session; of arenas, until they move.
+/// Sets addresses that stay as long as the session; arenas' addresses until they move.
 void Session::set_fixed_bases(RunBinding &run) const {
   const plan::Plan &plan = executable().plan();
   for (uint32_t i = 0; i < arenas_.size(); ++i)
@@ -203,7 +203,7 @@ void Session::set_fixed_bases(RunBinding &run) const {
   run.set_base(run.program.symbol_flag, symbol_flag_.address(), sizeof(uint32_t));
 }
 
-/// What runs have released, once the work that uses it has ended.
+/// Gives back memory that runs have released, once the work that uses it has ended.
 bool Session::give_back_unplanned() {
   if (!dynamic_memory_.keeps_released() || !wait_for_last().ok())
     return false;
@@ -211,7 +211,7 @@ bool Session::give_back_unplanned() {
   return true;
 }
 
-/// An error of memory that has run out says how much unplanned tensors hold.
+/// Adds the bytes of unplanned tensors to an error of memory that has run out.
 Status Session::in_unplanned_figures(Status status) const {
   if (status.code() != Code::out_of_device_memory)
     return status;
@@ -238,8 +238,8 @@ Session::~Session() {
 
 // --- A run. The functions are inline so that a repeated run is a straight line. ---
 
-/// On a thread without a current context ours stays current, so that later runs find it there; of
-/// another one that is current, ours is pushed over it for the run.
+/// Makes ours current on a thread without a context, where it stays for later runs. Pushes ours
+/// over another current context for the run.
 [[gnu::always_inline]] inline Status Session::enter_context(bool &pushed) {
   const driver::Context &context = code_->device().context();
   const driver::DriverApi &api = context.api();
@@ -269,7 +269,7 @@ Status Session::order_on(driver::StreamRef stream) {
   return {};
 }
 
-/// Behind a run on a caller's stream, which may be captured before anything waits for the run.
+/// Call after a run on a caller's stream, which may be captured before anything waits for the run.
 Status Session::record_end() {
   Status status = order_event_.record(last_stream_);
   end_recorded_ = status.ok();
@@ -280,7 +280,7 @@ Status Session::record_end() {
   return status;
 }
 
-/// Of a run on a caller's stream, whole or in part: `launched` is what came of it.
+/// Ends a run on a caller's stream, whole or in part; `launched` is the status of its launches.
 Status Session::end_on_callers(Status launched) {
   Status ended = record_end();
   if (word_)
@@ -335,8 +335,8 @@ Status Session::wait_for_last() const {
   return {};
 }
 
-/// A stream of another context takes launches, but no record of their end: it is refused before
-/// there are any.
+/// Refuses a stream of another context before the first launch: it takes launches, but no record of
+/// their end.
 Status Session::check_callers_stream(driver::StreamRef stream) {
   if (std::find(known_streams_.begin(), known_streams_.end(), stream.get()) != known_streams_.end())
     return {};
@@ -355,8 +355,8 @@ Status Session::check_callers_stream(driver::StreamRef stream) {
   return {};
 }
 
-/// Whether the stream is being captured is asked before anything else: binding allocates, which
-/// would end the capture.
+/// Asks first whether the stream is being captured: binding allocates, which would end the
+/// capture.
 Status Session::check_callers_run(driver::StreamRef stream) {
   CUGRT_ASSIGN(bool capturing, stream.is_capturing());
   if (capturing)
@@ -366,8 +366,8 @@ Status Session::check_callers_run(driver::StreamRef stream) {
   return check_callers_stream(stream);
 }
 
-/// On a caller's stream, in a word, with weights that may be away, or timed. Of kInWord, a run on
-/// the session's own stream pays the price of a straight one and that of the word's lock.
+/// A run on a caller's stream, in a word, with weights that may be away, or timed. With kInWord, a
+/// run on the session's own stream costs as much as a straight one and the word's lock.
 [[gnu::noinline]] Status Session::run_otherwise(FunctionState &state, uint32_t function,
                                                 const RunRequest &request) {
   if (times_)
@@ -443,8 +443,8 @@ Status Session::run(uint32_t function, const RunRequest &request) {
   return status;
 }
 
-/// On what this thread has to itself: a run binding, a stream, and instances that nobody else
-/// knows. Of the session only what stays as it is while it lives is read.
+/// Uses objects of this thread alone: a run binding, a stream, and instances that nobody else
+/// knows. Reads only members of the session that never change.
 Result<PrepareReport> Session::prepare(uint32_t function,
                                        std::span<const cugrt_symbol_value> symbols) {
   CUGRT_TRY(code_->device().check());

@@ -30,7 +30,7 @@ struct SessionOptions {
   const WeightSet *weights = nullptr; // none: no function has weights; used while opening only
   GraphCache::Options cache;
   LaunchLog::Options log;
-  /// For arenas, results and unplanned allocations; none: the driver's.
+  /// Allocates arenas, results and unplanned tensors; null: the driver does.
   std::shared_ptr<const cugrt_allocator> allocator;
   bool measure_costs = false;   // cache.cost's constants that are assumed, by the device's own
   std::shared_ptr<Group> group; // null: none
@@ -57,34 +57,34 @@ public:
   ~Session();
   Session(const Session &) = delete;
 
-  /// Refused once where an earlier one found a device symbol out of its bounds; so is
-  /// synchronize(), after it has waited.
+  /// Fails once if an earlier run found a device symbol out of its bounds. So does synchronize(),
+  /// after waiting.
   Status run(uint32_t function, const RunRequest &request);
   Status synchronize();
-  /// Of earlier runs, as far as the device has got; an error is told once.
+  /// Returns the error of earlier runs, as far as the device has got, once.
   Status check_symbols() { return symbol_flag_.raised() ? take_flag() : Status(); }
 
-  /// Waits for the session's work, then takes these weights, all of them, for the runs that follow.
-  /// Where that fails, the ones before stay.
+  /// Waits for the session's work, then gives later runs these weights, which must be complete. A
+  /// failure keeps the old ones.
   Status update_weights(const WeightSet &set);
-  /// Likewise, in the memory of the ones before, which no other session may read.
+  /// Likewise, in the memory of the old ones, which no other session may read.
   Status update_weights_in_place(const WeightSet &set);
 
-  /// Backs arenas and the session's results up to the bounds of symbols; from then on a run neither
-  /// allocates device memory nor makes an instance: it is an error.
+  /// Backs arenas and the session's results up to the bounds of symbols. A later run that would
+  /// allocate device memory or make an instance fails.
   Status seal();
-  /// Adds the times of runs so far; invalid_argument where none are kept.
+  /// Adds the times of runs so far; invalid_argument if the session keeps none.
   Status add_latency(DurationHistogram &host, DurationHistogram &device);
 
-  /// Adds runs so far, for which it waits, and the late ones; invalid_argument without a deadline.
+  /// Waits for all runs and adds their times and the late ones; an error without a deadline.
   Status add_deadline(DurationHistogram &whole, uint64_t &missed);
 
-  /// Frees what the session's weights have on the device, once the work of all sessions that share
-  /// them has ended; the next run of one brings them back. Busy where one runs. Any thread.
+  /// Waits for the work of all sessions that share the session's weights, and frees the weights'
+  /// device memory; the next run brings them back. Busy while one runs. Any thread.
   Status evict();
   bool is_resident() const; // any thread
 
-  /// Whether all work has ended, as far as can be told without waiting.
+  /// Whether all work has ended, as far as this can tell without waiting.
   Result<bool> is_idle();
 
   /// Makes and uploads the instances of a function's regions for these values of its symbols. May
@@ -103,7 +103,7 @@ public:
   Status visit_instances(const std::function<void(const std::vector<GraphCache::View> &)> &visit);
   /// Moves records out of the launch log; see LaunchLog::read.
   Result<size_t> read_launches(std::span<LaunchRecord> records);
-  /// What the instance policy reckons with.
+  /// Costs that the instance policy uses.
   const InstanceCost &cost() const { return cache_.cost(); }
 
 private:
@@ -134,11 +134,11 @@ private:
   void find_arenas_room();
   uint64_t arena_held(size_t arena) const;
   Result<bool> has_ended();
-  /// For this thread; a group that has the session for a moment is waited for.
+  /// Takes the session for this thread; waits if its group uses it for a moment.
   bool taken(InUse &use) { return use.taken() || (group_ && group_->take_use(use)); }
   Status take(InUse &use) { return taken(use) ? Status() : InUse::refusal(); }
   void bind_to_arenas();
-  /// Where memory is that other sessions of the group have, too, and may have for longer.
+  /// The device of memory that other sessions of the group may share, and may keep for longer.
   const Device &memory_device() const { return group_ ? group_->device() : code_->device(); }
   BudgetCharge result_charge() const {
     return {group_ ? group_->budget() : nullptr, HeldFor::results};
@@ -183,7 +183,7 @@ private:
   bool give_up_one();
   bool give_back_unplanned();
   Status in_unplanned_figures(Status status) const;
-  /// `attempt`, again when unplanned memory could be given back after it ran out of memory.
+  /// Calls `attempt`; if memory runs out and unplanned memory can be given back, calls it again.
   template <class Attempt> Status with_unplanned_given_back(Attempt attempt) {
     Status status = attempt();
     while (status.code() == Code::out_of_device_memory && give_back_unplanned())
@@ -214,12 +214,12 @@ private:
   driver::Stream own_stream_;
   driver::Event order_event_, word_event_; // the latter: of the session's context, as the stream
   driver::StreamRef last_stream_;
-  /// Callers' streams that could be recorded on, the last ones; and the default stream.
+  /// The last few callers' streams that could be recorded on, and the default stream.
   std::array<CUstream, 8> known_streams_{};
   size_t next_known_ = 0;
   static constexpr uint8_t kStraight = 1, kOtherwise = 2, kInWord = 3;
-  /// Of kStraight, a run with this own_stream needs nothing but a launch; of kInWord, and the word.
-  /// Compared with own_stream, so that runs do not pay for a second question.
+  /// kStraight: a run with this own_stream needs only a launch; kInWord: also the word. Has values
+  /// of own_stream, so that one comparison decides for a run.
   uint8_t straight_ = kStraight;
   bool gives_up_instance_ = false; // with the next run, for the group
   cugrt_wait wait_ = CUGRT_WAIT_DEFAULT;

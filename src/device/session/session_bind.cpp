@@ -1,4 +1,4 @@
-// Binding of a run's arguments and results to a session's function.
+// Binds a run's arguments and results to a session's function.
 //
 // By what differs from the binding that was checked last (last_binding.h): nothing (no work),
 // addresses only (which it takes over), anything else (bind(), which makes every check).
@@ -51,7 +51,7 @@ Status Session::bind(FunctionState &state, const RunRequest &request) {
   return check_overlaps(state, 0);
 }
 
-/// The binding has passed every check: what the next run is compared with.
+/// Keeps a binding that has passed every check, for comparison with the next run.
 void Session::remember(FunctionState &state, const RunRequest &request) {
   const RunBinding &run = state.run;
   const plan::Function &function = run.function;
@@ -73,15 +73,15 @@ void Session::remember(FunctionState &state, const RunRequest &request) {
     const plan::Slot &slot = function.slots[state.result_slots[i]];
     LastBinding::Place &place = state.places[arguments + slot.index];
     use_slot(place, state.result_slots[i], slot.alignment_bytes);
-    // Where its size follows from a match, the run itself binds the slot.
+    // The run itself binds a slot whose size follows from a match.
     place.movable = state.result_matches[i] == kNone;
   }
   find_fixed_ranges(fixed_ranges_);
   state.last.set(run, request.arguments, state.given_results, state.places, fixed_ranges_);
 }
 
-/// Ranges that stay as long as the session: nothing that a run writes may overlap them, and it
-/// writes all of the arenas.
+/// Collects ranges that stay as long as the session. No other memory of a run may overlap them: a
+/// run writes all of the arenas.
 void Session::find_fixed_ranges(std::vector<BoundRange> &ranges) const {
   ranges.clear();
   weights_->each_memory([&](uint64_t address, uint64_t bytes) {
@@ -95,7 +95,7 @@ void Session::find_fixed_ranges(std::vector<BoundRange> &ranges) const {
         {arenas_[i]->address(), arenas_[i]->capacity_bytes(), true, kFirstArenaRange + i});
 }
 
-/// Those whose sizes follow from a match of the body: the match of this number has run.
+/// Binds results whose sizes follow from match `match` of the body, which has run.
 Status Session::bind_matched_results(FunctionState &state, uint32_t match) {
   bool any = false;
   for (size_t i = 0; i < state.result_slots.size(); ++i)
@@ -107,12 +107,12 @@ Status Session::bind_matched_results(FunctionState &state, uint32_t match) {
                                                          : Status();
 }
 
-/// Those whose sizes are known before a run.
+/// Binds results whose sizes are known before a run.
 Status Session::bind_results(FunctionState &state) {
   for (size_t i = 0; i < state.result_slots.size(); ++i)
     if (state.result_matches[i] == kNone)
       CUGRT_TRY(bind_result(state, state.result_slots[i]));
-  // What the caller brings for a result that is another tensor (a parameter, say) cannot be used.
+  // Refuses a caller's memory for a result that is another tensor (a parameter, say).
   for (size_t i = 0; i < state.results.size(); ++i) {
     const plan::FunctionResult &result = state.run.function.results[i];
     if (state.given_results[i].kind != CUGRT_VALUE_NONE && !state.has_own_slot[i] &&
@@ -151,7 +151,7 @@ Status Session::bind_result(FunctionState &state, uint32_t slot_index) {
   return {};
 }
 
-/// Memory of the session's for a result: of a bounded one, once and for all at its upper bound;
+/// Returns the session's memory for a result: a bounded one gets its upper bound once and for all;
 /// else it grows.
 Result<uint64_t> Session::result_memory(FunctionState &state, uint32_t slot_index, uint64_t bytes) {
   const plan::Slot &slot = state.run.function.slots[slot_index];
@@ -177,13 +177,13 @@ Result<uint64_t> Session::result_memory(FunctionState &state, uint32_t slot_inde
   return memory.address();
 }
 
-/// The least recently used instance.
+/// Gives up the least recently used instance.
 bool Session::give_up_one() {
   return cache_.give_up_oldest([&] { return wait_for_last(); });
 }
 
-/// When the device's memory is full, graph instances go first; what remains is an error with the
-/// figures.
+/// Gives up graph instances if the device's memory is full; if that is not enough, the error has
+/// the figures.
 Result<MemoryBlock> Session::allocate_memory(uint64_t bytes) {
   while (true) {
     auto allocated =
@@ -195,7 +195,7 @@ Result<MemoryBlock> Session::allocate_memory(uint64_t bytes) {
   }
 }
 
-/// Backs the arenas with as much memory as the function needs for its symbols' values.
+/// Backs the arenas with the memory that the function needs for its symbols' values.
 Status Session::cover(FunctionState &state) {
   if (!arenas_grow_ || !state.needs.cover(state.run))
     return {};
@@ -213,7 +213,7 @@ Status Session::cover(FunctionState &state) {
   return {};
 }
 
-/// Whether some arena has less memory, or fewer addresses, than the plan may need of it.
+/// Finds whether some arena has less memory, or fewer addresses, than the plan may need.
 void Session::find_arenas_room() {
   arenas_grow_ = arenas_move_ = false;
   for (size_t i = 0; i < arenas_.size(); ++i) {
@@ -231,8 +231,8 @@ Status Session::arena_error(Status status, const FunctionState &state, size_t ar
           std::to_string(bytes) + " bytes for function @" + state.run.function.name);
 }
 
-/// As cover(), before anything of a run lies in an arena: only now can one move. What learns sizes
-/// on its way, by a call or a match, gets all of an arena that may have to.
+/// As cover(), before any data of a run lies in an arena: only now can an arena move. A function
+/// that learns sizes from calls or matches gets all of an arena that may have to move.
 Status Session::cover_from_start(FunctionState &state) {
   if (!arenas_move_)
     return cover(state);
@@ -249,7 +249,7 @@ Status Session::cover_from_start(FunctionState &state) {
   return cover(state);
 }
 
-/// Instances are bound to where it was: they go, and what prepares some waits meanwhile.
+/// Drops the instances, which are bound to the old address; threads that prepare some wait.
 Status Session::move_arena(FunctionState &state, size_t arena, uint64_t bytes) {
   const driver::Context &context = word_ ? memory_device().context() : code_->device().context();
   if (word_)
@@ -267,7 +267,7 @@ Status Session::move_arena(FunctionState &state, size_t arena, uint64_t bytes) {
   return status.ok() ? std::move(status) : arena_error(std::move(status), state, arena, bytes);
 }
 
-/// All functions, to where they are now.
+/// Binds all functions to the arenas' present addresses.
 void Session::bind_to_arenas() {
   for (const auto &state : functions_) {
     set_fixed_bases(state->run);
@@ -311,7 +311,7 @@ Status Session::check_given_result(const FunctionState &state, uint32_t result,
                                                    ", got " + value_text(got));
 }
 
-/// Of what is bound when the first `reached` items of the body have run.
+/// Checks all slots that are bound when the first `reached` items of the body have run.
 Status Session::check_overlaps(FunctionState &state, uint32_t reached) {
   const RunBinding &run = state.run;
   unbound_.assign(run.function.slots.size(), false);
@@ -365,7 +365,7 @@ void Session::note_place(FunctionState &state, size_t result) {
     state.result_memory[result].found_at(value.as.tensor.address);
 }
 
-/// After a run with another binding than the results describe.
+/// Call after a run with another binding than the results describe.
 Status Session::update_results(FunctionState &state) {
   if (state.results_serial == 0 || state.results_serial != state.run.moves_since)
     return describe_results(state);
@@ -380,7 +380,7 @@ Status Session::update_results(FunctionState &state) {
   return {};
 }
 
-/// What a run hands out: tensors with dimensions and address, host scalars with their values.
+/// Describes the results of a run: tensors with dimensions and address, host scalars with values.
 Status Session::describe_results(FunctionState &state) {
   const RunBinding &run = state.run;
   for (size_t i = 0; i < state.results.size(); ++i) {

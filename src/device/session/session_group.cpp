@@ -11,7 +11,7 @@
 
 namespace cugrt::runtime {
 
-/// The end of the last run has an event.
+/// Makes an event record the end of the last run.
 Status Word::record_last() {
   if (last_event_)
     return {};
@@ -56,7 +56,7 @@ Status Session::join(const SessionOptions &options) {
   return {};
 }
 
-/// Arenas and results for the largest symbols.
+/// Claims arenas and results for the largest symbols.
 void Session::claim() {
   const plan::Plan &plan = executable().plan();
   std::vector<MemoryBudget::Claim> claims;
@@ -77,7 +77,7 @@ void Session::claim() {
   group_->budget()->claim(this, std::move(claims));
 }
 
-/// Another session of the word may have moved them. The word is held.
+/// Follows arenas that another session of the word has moved. The word is held.
 Status Session::follow_arenas() {
   if (arena_moves_ == word_->moves)
     return {};
@@ -99,7 +99,7 @@ GraphCache::Options Session::cache_options(const SessionOptions &options) {
   return cache;
 }
 
-/// Whatever others of the group have done. The session is in use, and its word held.
+/// Follows changes that other sessions of the group made. The session is in use, its word held.
 Status Session::follow_group() {
   if (std::exchange(gives_up_instance_, false))
     (void)give_up_one();
@@ -108,7 +108,7 @@ Status Session::follow_group() {
   return group_ ? bring_weights() : Status();
 }
 
-/// The session is in use, so that they stay. What else makes a run no straight one stays, too.
+/// The session is in use, so weights stay, and so does everything else that straight_ depends on.
 Status Session::bring_weights() {
   if (!weights_->is_resident())
     CUGRT_TRY(weights_->come_back(memory_device()));
@@ -121,7 +121,7 @@ Status Session::bring_weights() {
   return {};
 }
 
-/// All functions are bound to where the weights are, from the next run on. moving_ is held.
+/// Binds all functions to the weights' addresses for the next run. moving_ is held.
 void Session::take_weights() {
   std::lock_guard weights_stay(weights_->mutex());
   weights_->follow_bases();
@@ -135,7 +135,7 @@ void Session::take_weights() {
   }
 }
 
-/// What the session has of an arena: of one that is shared, what it may use of it.
+/// Bytes of an arena that the session has; of a shared one, those that it may use.
 uint64_t Session::arena_held(size_t arena) const {
   const plan::Arena &planned = executable().plan().arenas[arena];
   const uint64_t committed = arenas_[arena]->committed_bytes();
@@ -154,8 +154,8 @@ Status Session::evict() {
 
 bool Session::is_resident() const { return !group_ || group_->is_resident(*this); }
 
-/// The weights of the model that was used longest ago among those that are idle. Called by whoever
-/// needs memory: its own session is in use and stays.
+/// Evicts the idle model's weights whose last use is longest ago. The caller, who needs memory, has
+/// its own session in use, which stays.
 bool Group::make_room() {
   std::lock_guard lock(members_mutex_);
   ++looks_;
@@ -217,15 +217,15 @@ bool Group::make_instance_room() {
   return session.finish_work().ok() && session.give_up_one();
 }
 
-/// Of a session that reads them. Members' mutex is held.
+/// Whether a sealed session reads the weights. The members' mutex is held.
 bool Group::is_sealed(const LoadedWeights *weights) const {
   return std::any_of(members_.begin(), members_.end(), [&](const Member &member) {
     return member.weights->reads(weights) && member.session->cache_.sealed();
   });
 }
 
-/// `wait`: for the sessions' work; else what is not idle stays. `in_use`: the session that the
-/// caller has in use. Members' mutex is held.
+/// `wait`: waits for the sessions' work; else a session that is not idle keeps the weights. The
+/// caller has `in_use` in use. The members' mutex is held.
 Status Group::evict_locked(LoadedWeights *weights, bool wait, const Session *in_use) {
   std::list<InUse> uses; // of all sessions that read them: none of these runs meanwhile
   for (const Member &member : members_)

@@ -1,4 +1,4 @@
-// Sessions that make nothing any more, how long their runs take, and how they are waited for.
+// Seals sessions, reports how long their runs take, and waits for them.
 #include "device/session/function_state.h"
 #include "device/session/session.h"
 #include "plan/symbols/bucket_boxes.h"
@@ -40,7 +40,7 @@ Status Session::seal() {
   return {};
 }
 
-/// Memory for those that callers may leave to the session, where the plan bounds them.
+/// Allocates the results that callers may leave to the session, if the plan bounds them.
 Status Session::seal_results(FunctionState &state) {
   const ir::ExprPool &exprs = executable().plan().exprs;
   const ir::SymbolDomain domain = plan::symbol_domain(exprs, state.run.function);

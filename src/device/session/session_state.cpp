@@ -1,4 +1,4 @@
-// What is asked of a session between runs: waits, totals, instances and records; see session.h.
+// A session between runs: waits, totals, instances and records; see session.h.
 #include "base/type/state_scope.h"
 #include "device/session/function_state.h"
 #include "device/session/session.h"
@@ -9,7 +9,7 @@ static Status earlier_failed(Device &device, Status status) {
   return device.note(std::move(status).in("work that was queued earlier failed"));
 }
 
-/// State (base/type/state_scope.h) becomes zeros, behind all work so far.
+/// Sets state (base/type/state_scope.h) to zeros, after all work so far.
 Status Session::clear_state() {
   for (size_t i = 0; i < arenas_.size(); ++i) {
     const plan::Arena &arena = executable().plan().arenas[i];
@@ -25,8 +25,8 @@ Status Session::clear_state() {
   return {};
 }
 
-/// Forgets what the flag says: the error for it. What blocks wait by is as it was when the session
-/// opened.
+/// Clears the flag and returns its error. State that blocks wait by becomes zeros again, as when
+/// the session opened.
 Status Session::take_flag() {
   Status said = out_of_bounds(executable(), symbol_flag_.take());
   CUGRT_TRY(clear_state());
@@ -40,7 +40,7 @@ Result<bool> Session::is_idle() {
   return has_ended();
 }
 
-/// Without waiting. The session is in use.
+/// Does not wait. The session is in use.
 Result<bool> Session::has_ended() {
   if (!in_flight_)
     return true;
@@ -67,8 +67,8 @@ Status Session::update_weights(const WeightSet &set) {
   CUGRT_TRY(take(use));
   CUGRT_TRY(code_->device().check());
   auto loaded = load_weights(set);
-  // Where a budget does not hold both, the old ones leave first; the next run has them again if the
-  // new ones do not come.
+  // If a budget does not hold both, the old ones leave first; if the new ones cannot be loaded, the
+  // next run brings the old ones back.
   if (!loaded.ok() && loaded.status().code() == Code::out_of_device_memory && group_) {
     if (Status left = group_->evict(*this, true); left.ok())
       loaded = load_weights(set);
@@ -102,7 +102,7 @@ Status Session::update_weights_in_place(const WeightSet &set) {
                                              group_ ? group_->weights() : nullptr, computed.get()));
 }
 
-/// Of the session's, queued earlier.
+/// Waits for the session's queued work.
 Status Session::finish_work() {
   if (!in_flight_)
     return {};
