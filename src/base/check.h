@@ -1,8 +1,8 @@
 // CUGRT_CHECK: a broken invariant, that is, a bug in cugrt. Kept in release builds.
 //
 // A failed check throws BrokenInvariant, which the C ABI turns into Code::internal: the library
-// never aborts its host. Never use it for what a caller, a file, the environment or a driver can
-// cause.
+// never aborts its host. Never use it for errors that callers, files, the environment or drivers
+// can cause.
 #pragma once
 
 #include <stdexcept>

@@ -1,4 +1,4 @@
-// What is told of the compiler and the code cache.
+// Facts about the compiler and the code cache, for reports.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace cugrt::jit {
 
-/// What `cugrt doctor` and the runtime's statistics tell.
+/// State of the code cache, for `cugrt doctor` and the runtime's statistics.
 struct CacheReport {
   std::string folder, read_only_folder;
   bool readable = false, writable = false;
@@ -17,7 +17,7 @@ struct CacheReport {
   uint64_t stored = 0, store_failures = 0, evicted = 0;
 };
 
-/// What `cugrt doctor` tells.
+/// State of the compiler, for `cugrt doctor`.
 struct CompilerReport {
   bool found = false;
   std::string problem; // why there is no compiler

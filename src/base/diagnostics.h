@@ -1,4 +1,4 @@
-// Located diagnostics: what the parser and the verifier report, all of it in one run.
+// Located diagnostics: the parser and the verifier report all errors of a text in one run.
 #pragma once
 
 #include "base/status.h"
@@ -43,9 +43,9 @@ private:
   size_t count_ = 0;
 };
 
-/// An error whose location is "line:column" as diagnostics are rendered: the location becomes
-/// "file:line:column", the message "error: message" with the source line and a caret where `source`
-/// has that line. Of other errors the file is named before the message.
+/// An error with the location "line:column", rendered as a diagnostic: the location becomes
+/// "file:line:column", the message "error: message" with the source line and a caret, if `source`
+/// has that line. Other errors get the file's name before the message.
 Status in_source(Status status, std::string_view file, std::string_view source);
 
 } // namespace cugrt

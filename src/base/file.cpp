@@ -22,7 +22,7 @@ Status file_error(const char *verb, const std::string &path, int error) {
                        std::string("cannot ") + verb + " '" + path + "': " + std::strerror(error));
 }
 
-/// What is to be replaced by the written file: renaming would put it in the place of anything.
+/// The regular file that the written one will replace: renaming would replace anything.
 struct Target {
   std::string path;
   std::optional<mode_t> mode; // of the file that is there
@@ -43,8 +43,8 @@ Result<Target> rename_target(const std::string &path) {
   return Target{target, info.st_mode & 0777};
 }
 
-/// A new file beside `path`, whose name becomes `name`: that of `path`, as far as there is room,
-/// and what no other writer has chosen. -1 and errno on failure.
+/// Opens a new file beside `path` and sets `name`: the name of `path`, as far as there is room, and
+/// a part that no other writer has chosen. -1 and errno on failure.
 int open_beside(const std::string &path, std::string &name) {
   static std::atomic<uint32_t> last{0};
   constexpr size_t kDigits = 12;

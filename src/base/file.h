@@ -1,4 +1,4 @@
-// Whole-file reading with a bound, and writing that never leaves half a file.
+// Reads whole files up to a bound; writes files without ever leaving half of one.
 #pragma once
 
 #include "base/status.h"
@@ -12,7 +12,7 @@
 
 namespace cugrt {
 
-/// Of a file, closed with the object.
+/// Owns a file descriptor and closes it.
 struct FileDescriptor {
   explicit FileDescriptor(int fd) : fd(fd) {}
   FileDescriptor(FileDescriptor &&other) noexcept : fd(std::exchange(other.fd, -1)) {}
@@ -26,13 +26,13 @@ struct RegularFile {
   FileDescriptor file;
   uint64_t size_bytes;
 
-  /// Reads what lies behind the bytes read before. Fewer than `bytes` only at the file's end.
+  /// Reads the bytes after the last ones. Fewer than `bytes` only at the file's end.
   Result<size_t> read(char *to, size_t bytes);
   /// The error that errno names.
   Status failed() const;
 };
-/// What cannot be opened, and what is no regular file (a folder, a device, a pipe), is an error
-/// that names the path. A pipe that nobody writes into does not hold the caller.
+/// Opens a regular file. A file that cannot be opened or is not regular (a folder, a device, a
+/// pipe) is an error that names the path. A pipe that nobody writes into does not block the caller.
 Result<RegularFile> open_regular(const std::string &path);
 
 /// Reads a regular file. One of more than `limit_bytes` is an error, too.
@@ -42,7 +42,7 @@ Result<std::string> read_file(const std::string &path, uint64_t limit_bytes);
 /// readers see the old file or the new one, never a part, and of several writers one wins. The
 /// folder must exist. On failure nothing is left behind. A new file has the mode that the process's
 /// umask leaves of 0666; one that is replaced keeps its mode. A symbolic link to a file is
-/// followed; what is there and is no regular file (a folder, a device, a pipe) stays, and is an
+/// followed; a path that is no regular file (a folder, a device, a pipe) stays, and is an
 /// error.
 Status write_file(const std::string &path, std::span<const std::string_view> parts);
 inline Status write_file(const std::string &path, std::initializer_list<std::string_view> parts) {

@@ -1,4 +1,4 @@
-// What a file is by its first bytes. In a header: the smallest library has no use for it.
+// Recognises files by their first bytes. In a header, since the smallest library does not need it.
 #pragma once
 
 #include "base/file.h"
@@ -8,8 +8,8 @@
 
 namespace cugrt {
 
-/// The first 16 bytes of a regular file; fewer, or none, where it has no more or cannot be read.
-/// What takes the file says why.
+/// The first 16 bytes of a regular file; fewer, or none, if it is shorter or unreadable. The reader
+/// of the file reports the reason.
 inline std::string first_bytes(const std::string &path) {
   Result<RegularFile> file = open_regular(path);
   std::string begin(16, '\0');
@@ -18,8 +18,8 @@ inline std::string first_bytes(const std::string &path) {
   return begin;
 }
 
-/// What a file is by its first bytes (16 or more, where it has them) and what takes it: "a pack:
-/// ..."; empty for what is not known, as text that is none of ours.
+/// Kind of a file by its first bytes (16 or more, if it has them) and the commands that take it: "a
+/// pack: ..."; empty for an unknown kind, such as text that is none of ours.
 inline std::string_view told_by_first_bytes(std::string_view bytes) {
   static constexpr struct {
     size_t at;

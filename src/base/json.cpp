@@ -98,7 +98,7 @@ Status JsonReader::begin(char begin, char end) {
 Status JsonReader::begin_object() { return begin('{', '}'); }
 Status JsonReader::begin_list() { return begin('[', ']'); }
 
-/// Passes over the comma, or the end of what is open.
+/// Skips the comma, or the end of the open value.
 Result<bool> JsonReader::next() {
   Open &open = open_.back();
   const char c = peek();

@@ -26,7 +26,7 @@ public:
 
   JsonReader(std::string_view text, size_t max_depth) : text_(text), max_depth_(max_depth) {}
 
-  /// Of the value that comes next.
+  /// The kind of the next value.
   Result<Kind> kind();
   Status begin_object();
   /// The next member's name, whose value is to be read then; false at the object's end.
@@ -44,7 +44,7 @@ public:
   Status skip();
   /// Nothing but blanks is left.
   Status finish();
-  /// Of what was read last.
+  /// Makes an error at the place of the last reading.
   Status error(std::string_view what) const;
 
 private:
@@ -81,7 +81,7 @@ public:
   JsonWriter &number(int64_t value) { return plain(std::to_string(value)); }
   JsonWriter &number(uint64_t value) { return plain(std::to_string(value)); }
   JsonWriter &boolean(bool value) { return plain(value ? "true" : "false"); }
-  /// With a line's end behind it.
+  /// Returns the text with a newline at its end.
   std::string take() { return std::move(out_) + "\n"; }
 
 private:

@@ -17,7 +17,7 @@ inline void put(std::string &bytes, const Digest &digest) {
   bytes.append(reinterpret_cast<const char *>(digest.data()), digest.size());
 }
 
-/// Of the bytes from `at` on, which are there.
+/// Reads a number from `at` on; the bytes must be there.
 template <std::integral T> T get(std::string_view bytes, size_t at) {
   uint64_t value = 0;
   for (size_t i = 0; i < sizeof(T); ++i)

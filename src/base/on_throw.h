@@ -1,4 +1,4 @@
-// What is taken back when an exception ends a scope.
+// Undoes a change if an exception ends a scope.
 #pragma once
 
 #include <exception>

@@ -7,7 +7,7 @@
 
 namespace cugrt {
 
-/// Without a slash at the end, unless it is the root; "." for a name alone.
+/// The folder of a path, without a slash at the end, unless it is the root; "." for a name alone.
 inline std::string folder_of(const std::string &path) {
   const size_t slash = path.rfind('/');
   return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);

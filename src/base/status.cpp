@@ -30,8 +30,8 @@ const char *code_name(Code code) {
 
 static const std::string kEmpty;
 
-/// Text with names that files or paths bring: what a terminal obeys stands as \xHH. Lines and tabs
-/// are the message's own.
+/// Text with names of files or paths: writes characters that a terminal obeys as \xHH. Lines and
+/// tabs belong to the message.
 static std::string legible(std::string text) {
   const auto is_obeyed = [](unsigned char c) {
     return (c < 0x20 && c != '\n' && c != '\t') || c == 0x7f;

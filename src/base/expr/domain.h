@@ -22,7 +22,7 @@ struct Interval {
   friend bool operator==(const Interval &, const Interval &) = default;
 };
 
-/// What lies within both; `own` where nothing does.
+/// The intersection of both; `own` if it is empty.
 inline Interval narrowed(Interval own, Interval by) {
   const Interval both{std::max(own.lower, by.lower), std::min(own.upper, by.upper)};
   return both.lower <= both.upper ? both : own;
@@ -35,15 +35,15 @@ struct Monomial {
   friend bool operator==(const Monomial &, const Monomial &) = default;
 };
 
-/// The sum of `terms` is at most `most`. Of symbols that may be negative nothing follows.
+/// The sum of `terms` is at most `most`. Says nothing of symbols that may be negative.
 struct JointLimit {
   std::vector<Monomial> terms; // no two of the same symbols
   int64_t most = 0;
   friend bool operator==(const JointLimit &, const JointLimit &) = default;
 };
 
-/// A box, less what breaks a limit; with `parts` only what lies in one of these boxes as well. A
-/// view: what it is made of must live as long.
+/// A box, without the points that break a limit, and outside of all `parts`, if there are any. A
+/// view: its parts must live as long.
 struct Domain {
   std::span<const Interval> box; // by symbol
   std::span<const JointLimit> limits{};
@@ -55,8 +55,8 @@ struct Domain {
   Domain(const std::vector<Interval> &of) : box(of) {}
 };
 
-/// Lowers upper bounds to what the limits and the other symbols' lower bounds leave. False where
-/// they leave nothing; then the box is as it was.
+/// Lowers upper bounds to the largest values that the limits and the other symbols' lower bounds
+/// leave. If they leave none, returns false and changes nothing.
 bool tighten(std::vector<Interval> &box, std::span<const JointLimit> limits);
 
 /// Whether no limit is broken; `values` by symbol. A sum that overflows breaks its limit.
@@ -83,12 +83,12 @@ public:
   std::span<const Interval> box() const { return box_; }
   const std::vector<JointLimit> &limits() const { return limits_; }
 
-  /// What is known of a symbol besides; nothing where that contradicts its bounds.
+  /// Narrows the bounds of a symbol; does nothing if `by` contradicts them.
   void narrow(size_t symbol, Interval by) {
     box_[symbol] = narrowed(box_[symbol], by);
     tighten(box_, limits_);
   }
-  /// One more symbol.
+  /// Adds a symbol.
   void add(Interval bounds) { box_.push_back(bounds); }
   void add(JointLimit limit) {
     limits_.push_back(std::move(limit));

@@ -1,4 +1,4 @@
-// The pool of expressions, and the normal form that building brings them into.
+// The pool of expressions, and their normal form.
 //
 // Sums. A sum is flattened into terms (base, coefficient) and a constant, like terms are joined,
 // and it is rebuilt as a left-leaning chain:
@@ -162,8 +162,8 @@ public:
     return scaled(chain, coefficient_);
   }
 
-  /// A division or remainder of a by a number that divides every coefficient: only what stands
-  /// alone is rounded.
+  /// The quotient or remainder of a by a number that divides every coefficient: rounds only the
+  /// constant.
   ExprId quotient(ExprKind kind, ExprId a, int64_t divisor) {
     if (divisor == 0 || divisor == -1 || !add_terms(a, 1, 0))
       return {};

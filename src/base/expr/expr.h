@@ -61,7 +61,7 @@ struct ExprNode {
   friend bool operator==(const ExprNode &, const ExprNode &) = default;
 };
 
-/// What callers promise of several symbols: `expr` is at most `most` in every run.
+/// A promise of callers about several symbols: `expr` is at most `most` in every run.
 struct Constraint {
   ExprId expr;
   int64_t most = 0;
@@ -101,9 +101,9 @@ public:
 
   /// `symbols[i]` is the value of symbol i. Code::out_of_range on overflow or division by zero.
   Result<int64_t> evaluate(ExprId id, std::span<const int64_t> symbols) const;
-  /// Bounds of the value over a domain, by interval arithmetic and what the joint limits say of
-  /// sums and products: never too narrow; exact over a box for expressions that are monotone and
-  /// use each symbol once.
+  /// Bounds of the value over a domain, by interval arithmetic and the joint limits on sums and
+  /// products: never too narrow; exact over a box for expressions that are monotone and use each
+  /// symbol once.
   Interval range(ExprId id, const Domain &domain) const;
   /// Whether that shows that the value is never negative, sums and products multiplied out where
   /// they must be: what two sizes have in common then goes from their difference. Slower.

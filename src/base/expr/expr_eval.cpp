@@ -171,8 +171,8 @@ constexpr uint32_t kJointWork = 2048;
 
 class Ranger {
 public:
-  /// With limits a part is asked for by every sum that it stands in, so each is kept.
-  /// `multiplies_out`: the root, without limits too.
+  /// With limits, every sum asks for its parts again, so results are kept. `multiplies_out`:
+  /// multiplies the root out, without limits too.
   Ranger(const ExprPool &pool, ExprId root, const Domain &domain, bool multiplies_out = false)
       : pool_(pool), domain_(domain), root_(root), multiplies_out_(multiplies_out),
         memo_(pool, root, !domain.limits.empty() || multiplies_out) {}
@@ -323,7 +323,7 @@ Interval ExprPool::range(ExprId id, const Domain &domain) const {
   return all;
 }
 
-/// A select is shown by what it chooses among, so many of them in one another.
+/// A select is not negative if its choices are not; follows `selects` nested ones.
 static bool is_never_negative(const ExprPool &pool, ExprId id, const Domain &domain, int selects) {
   if (pool.range(id, domain).lower >= 0)
     return true;

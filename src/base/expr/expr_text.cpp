@@ -1,4 +1,4 @@
-// Expressions as IR text. What the parser builds from this text is the same expression, which takes
+// Expressions as IR text. The parser builds the same expression from this text, which takes
 // care with associativity: chains lean left, and parentheses stand where a chain would be
 // regrouped.
 #include "base/expr/expr.h"
@@ -102,7 +102,7 @@ private:
     write(n.b, kProduct);
   }
 
-  // Stops counting just beyond what the pool keeps sorted.
+  // Stops counting just beyond the number that the pool keeps sorted.
   size_t count_factors(ExprId id, size_t limit) const {
     size_t count = 1;
     while (pool_[id].kind == ExprKind::mul && count <= limit) {

@@ -23,7 +23,7 @@ namespace cugrt::ir {
 
 constexpr size_t kMostTerms = 24;
 
-/// Of a number that is not negative: the largest one whose power is at most it.
+/// The largest number whose power is at most `of`, which is not negative.
 static int64_t root(int64_t of, size_t power) {
   if (power == 1 || of < 2)
     return of;
@@ -187,7 +187,7 @@ WideInterval JointBounds::atom(uint32_t atom) {
   return atom < domain_.box.size() ? widen(domain_.box[atom]) : widen(Interval{});
 }
 
-/// Without the limits.
+/// Bounds of a product without the limits.
 WideInterval JointBounds::plain(const Atoms &atoms) {
   WideInterval product{1, 1};
   for (uint32_t a : atoms)
@@ -217,7 +217,7 @@ Wide JointBounds::lowest(const Monomial &term) {
 
 // --- Upper bounds --------------------------------------------------------------------------------
 
-/// Of a product.
+/// The upper bound of a product.
 Wide JointBounds::upper(const Atoms &atoms) {
   Wide best = plain(atoms).upper;
   if (atoms.empty() || !never_negative(atoms))
@@ -260,7 +260,7 @@ Wide JointBounds::upper(const Terms &terms) {
   for (const Term &term : terms)
     best = sum_bound(best, upper(term));
   best = std::min(best, std::min(upper_by_quotient(terms), upper_by_choice(terms)));
-  // What a limit of one term says of one term is in the bound of that.
+  // A limit of one term already counts in the bound of each term.
   for (const JointLimit &limit : domain_.limits)
     if (limit.terms.size() > 1)
       for (const Monomial &monomial : limit.terms)
@@ -270,8 +270,8 @@ Wide JointBounds::upper(const Terms &terms) {
   return best;
 }
 
-/// Takes the limit away from the sum so often that `term` is gone: what is taken is at most the
-/// limit's most, times what `term` has beyond `monomial`.
+/// Subtracts the limit so often that `term` is gone. The subtracted part is at most the limit's
+/// most, times the factors of `term` beyond `monomial`.
 Wide JointBounds::upper_by_limit(const Terms &terms, const Term &term, const JointLimit &limit,
                                  const Monomial &monomial) {
   if (!std::includes(term.atoms.begin(), term.atoms.end(), monomial.symbols.begin(),
@@ -349,9 +349,9 @@ bool JointBounds::either_bounds(const Terms &terms, uint32_t chosen) {
   });
 }
 
-/// Writes out the outermost min or max, the one made last. Where either of its operands bounds the
-/// sum, the better one depends on what others are: one that is its smaller or its larger operand,
-/// whichever is worse, comes first then.
+/// Writes out the outermost min or max, the one made last. If either of its operands bounds the
+/// sum, the better one depends on the other choices: then one first for which the worse operand
+/// counts.
 Wide JointBounds::upper_by_choice(const Terms &terms) {
   uint32_t last = 0, last_that_varies = 0;
   for (const Term &term : terms)
@@ -395,7 +395,7 @@ Wide JointBounds::upper_by_choice(const Terms &terms, uint32_t chosen) {
                                       : std::max(uppers[0], uppers[1]);
 }
 
-// --- What is asked for ---------------------------------------------------------------------------
+// --- Bounds of expressions -----------------------------------------------------------------------
 
 WideInterval JointBounds::range(ExprId expr) {
   Terms terms, negated;

@@ -18,8 +18,8 @@ public:
   /// Bounds of a part that is no sum or product, such as a quotient.
   using RangeOf = std::function<WideInterval(ExprId)>;
 
-  /// `range_of` is called for parts of what is asked for alone. Each step takes from `work`; when
-  /// nothing is left bounds stay as wide as they are. All arguments must outlive it.
+  /// Calls `range_of` only for parts of an expression. Each step takes from `work`; once that is
+  /// used up, bounds stay as wide as they are. All arguments must outlive this.
   JointBounds(const ExprPool &exprs, const Domain &domain, const RangeOf &range_of, uint32_t &work)
       : exprs_(exprs), domain_(domain), range_of_(range_of), work_(work) {}
 
@@ -33,7 +33,7 @@ private:
   // An atom is a symbol's number, or that of an expression which is taken as a whole.
   static constexpr uint32_t kWhole = uint32_t(1) << 31;
   static constexpr size_t kMostAtoms = 24;
-  /// Those of one product: ascending, powers repeated. None of these allocates.
+  /// The atoms of one product: ascending, powers repeated. Copies allocate nothing.
   class Atoms {
   public:
     using value_type = uint32_t;

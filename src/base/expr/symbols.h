@@ -1,4 +1,4 @@
-// What modules and plans say alike of a function's symbols: where values come from, buckets,
+// Facts about a function's symbols that modules and plans share: sources of values, buckets,
 // constraints.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace cugrt::ir {
 
-/// Limits on what is said of symbols, so that a hostile file gives an error and nothing else.
+/// Limits on facts about symbols, so that a hostile file gives an error and nothing else.
 inline constexpr size_t kMaxBuckets = 256;        // of a symbol
 inline constexpr size_t kMaxConstraints = 16;     // of a function
 inline constexpr size_t kMaxConstraintTerms = 8;  // of a constraint

@@ -30,7 +30,7 @@ inline Interval narrow(WideInterval i) {
   return {bound(i.lower), bound(i.upper)};
 }
 
-/// Of numbers below 2^63 in size, or infinite ones.
+/// Multiplies numbers below 2^63 in size, or infinite ones.
 inline Wide mul_bound(Wide a, Wide b) {
   if (a == 0 || b == 0)
     return 0;

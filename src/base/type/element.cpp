@@ -64,7 +64,7 @@ uint32_t single_bits(double value) {
   return std::bit_cast<uint32_t>(static_cast<float>(value));
 }
 
-/// Of any floating dtype, rounded once from `value`.
+/// The bits of `value` in any floating dtype, rounded once.
 uint64_t floating_bits(DType dtype, double value) {
   if (dtype == DType::f64)
     return std::bit_cast<uint64_t>(value);

@@ -16,11 +16,11 @@ bool has_number_elements(DType dtype);
 /// Whether `value` is one of the dtype's integers (booleans: 0 and 1).
 bool integer_fits(DType dtype, int64_t value, bool above_int64 = false);
 
-/// Bytes of a tensor in one piece: rows of whole blocks. None where a dimension is negative, or the
+/// Bytes of a tensor in one piece: rows of whole blocks. None if a dimension is negative, or the
 /// bytes do not fit into 64 bits.
 std::optional<uint64_t> tensor_bytes(DType dtype, std::span<const int64_t> dims);
 
-/// Bytes of a scalar passed by value; 0 for dtypes that cannot be: 4-bit ones and block formats.
+/// Bytes of a scalar passed by value; 0 for 4-bit dtypes and block formats, which cannot be.
 uint32_t scalar_bytes(DType dtype);
 /// `value` as a scalar, in the low bytes of the result. Floats are rounded once, to nearest, ties
 /// to even; too large ones give infinity. An integer that the dtype cannot hold is out_of_range, a

@@ -1,4 +1,4 @@
-// What modules and plans say alike of kernels and of their own tables.
+// Kinds of kernels, parameters and tables that modules and plans share.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ enum class KernelParamKind : uint8_t {
   scalar, // a host value, passed by value as `dtype`
   symbol, // an integer, passed by value as `dtype` (i32 or i64); launch rules may use its name
   device_symbol, // a device pointer to the i32 or i64 that a `read` binding names
-  /// That symbol with its bounds and where to say that its value is out of them, passed by value:
+  /// A symbol with its bounds and the word that reports a value outside of them, passed by value:
   /// cugrt_symbol of kernels/shared/device_symbol.cuh.
   checked_symbol,
 };
