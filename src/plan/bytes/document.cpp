@@ -8,7 +8,7 @@ namespace {
 
 using Kind = Node::Kind;
 
-/// Section 3.1: what the first three bits of an item's head say.
+/// Section 3.1: meanings of the first three bits of an item's head.
 enum Major : unsigned { kUnsigned, kNegative, kBytes, kText, kArray, kMap, kTag, kSimple };
 /// Section 3.3: values of kind kSimple.
 constexpr unsigned kFalse = 20, kTrue = 21, kNull = 22;

@@ -1,4 +1,4 @@
-// Byte ranges of buffers, and what two steps have in common.
+// Byte ranges of buffers, and bytes that two steps share.
 #include "plan/edges/hazards.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ ByteRange byte_range(const ir::ExprPool &exprs, const Buffer &buffer, const ir::
   return range;
 }
 
-/// Bytes of a tensor that has elements: with strides they are 0 by a choice where it has none.
+/// Bytes of a tensor that has elements: its size with strides has a select for a tensor without.
 static ExprId bytes_of_some(const ir::ExprPool &exprs, ExprId bytes) {
   const ir::ExprNode &node = exprs[bytes];
   if (node.kind != ir::ExprKind::select)

@@ -32,8 +32,8 @@ struct ByteRange {
   friend bool operator==(const ByteRange &, const ByteRange &) = default;
 };
 
-/// What each buffer of a function may cover: one range, or, in arenas with tables, one for each
-/// box.
+/// Bytes that each buffer of a function may cover: one range, or, in arenas with tables, one for
+/// each box.
 class ByteRanges {
 public:
   ByteRanges(const Plan &plan, const Function &function);
@@ -53,9 +53,9 @@ private:
 /// Every byte that a buffer may cover, for any value of the symbols.
 ByteRange byte_range(const ir::ExprPool &exprs, const Buffer &buffer, const ir::Domain &domain);
 
-/// Whether a buffer without an address of its own lies within the `whole` bytes of what it is a
-/// part of, or is empty, for all values of the symbols in `domain` that matches let through, as far
-/// as intervals tell. `matched` are the function's, over `exprs`.
+/// Whether a buffer without an address of its own is empty or lies within the `whole` bytes of its
+/// parent, for all values of the symbols in `domain` that matches allow, as far as intervals tell.
+/// `matched` are the function's, over `exprs`.
 bool lies_within(ir::ExprPool &exprs, const Buffer &buffer, ExprId offset_bytes, ExprId whole,
                  const ir::Domain &domain, const MatchedSymbols &matched);
 

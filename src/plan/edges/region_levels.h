@@ -23,7 +23,7 @@ struct RegionLevels {
 /// No bodies may be nested more deeply.
 inline constexpr uint32_t kMaxConditionalNesting = 64;
 
-/// None where bodies do not nest, or too deeply, or conditionals do not exist.
+/// None if bodies do not nest, or too deeply, or conditionals do not exist.
 std::optional<RegionLevels> find_region_levels(const Function &function, ir::Range steps);
 bool has_conditionals(const Function &function, const Region &region);
 

@@ -8,7 +8,7 @@ namespace cugrt::plan {
 using ir::ExprKind;
 using ir::ExprNode;
 
-/// What a condition asks for: select(a, b, 0) holds where both a and b do.
+/// The parts of a condition, all of which must hold: select(a, b, 0) holds if both a and b do.
 static std::vector<ExprId> parts_of(const ir::ExprPool &exprs, ExprId condition) {
   std::vector<ExprId> parts, open{condition};
   while (!open.empty()) {
@@ -36,7 +36,7 @@ static bool are_opposite(const ExprNode &p, const ExprNode &q) {
   return false;
 }
 
-/// What a comparison with a constant leaves of the values of an expression.
+/// The values of an expression for which a comparison with a constant holds.
 struct Values {
   ExprId of;
   ir::Interval range;
@@ -68,8 +68,8 @@ static bool never_both(const ir::ExprPool &exprs, ExprId a, ExprId b) {
          (x->range.upper < y->range.lower || y->range.upper < x->range.lower);
 }
 
-/// What both branches of an `if` within the same others have in common, so that they are told apart
-/// both or not at all: the innermost comparison, one way round.
+/// The innermost comparison, one way round: the same for both branches of an `if` within the same
+/// others, so that comes_before() sorts both alike.
 static ExprNode branch_of(const ir::ExprPool &exprs, ExprId when) {
   ExprNode node = exprs[when];
   while (node.kind == ExprKind::select)

@@ -1,12 +1,12 @@
-// Which steps of a function may run in one launch. A step of a branch on symbols has the condition
-// that it runs under (Step::when), and the two branches of one `if` never run together:
+// Tells which steps of a function may run in one launch. A step of a branch on symbols has the
+// condition that it runs under (Step::when), and the two branches of one `if` never run together:
 //
 //   if n > 8 { a; if c { b } } else { d }        a: n > 8      b: n > 8 and c      d: n <= 8
 //
-// Such a condition asks for one thing or more, the outer branch's first. Two are exclusive where
-// the one asks for the opposite of what the other asks for, or where both ask for values of one
-// expression that are apart: n < 8 and n == 9. So the branches of one `if` always are, and those of
-// several over the same condition.
+// Such a condition has one part or more, the outer branch's first. Two conditions are exclusive if
+// one has the opposite of a part of the other, or if both have a part over one expression, whose
+// values are disjoint: n < 8 and n == 9. So branches of one `if` always are, and those of several
+// over the same condition.
 #pragma once
 
 #include "plan/format/plan.h"

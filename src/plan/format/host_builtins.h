@@ -1,4 +1,4 @@
-// The library's own host builtin for sizes that only the device knows.
+// The library's own host builtin for sizes that are known on the device only.
 //
 //   %told = host "cugrt.count"(%n) : tensor<?, u8>
 //   match %told : tensor<[k, 0], u8>

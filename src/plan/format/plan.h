@@ -47,7 +47,7 @@ inline constexpr uint32_t kResultAlignment = 16;
 /// No region has more steps; the planner splits, the validator refuses.
 inline constexpr uint32_t kMaxRegionNodes = 16384;
 
-/// What is compiled or loaded as one module of code.
+/// One module of code, which is compiled or loaded as a whole.
 struct CodeUnit {
   ir::CodeKind kind = ir::CodeKind::source_file;
   std::string name; // path as written in the module, or the kernel's name for inline text
@@ -114,7 +114,7 @@ struct Param {
   ir::DType dtype = ir::DType::f32;
   ir::ScalarKind scalar = ir::ScalarKind::integer;
   bool known_shape = true;
-  // Of tensors and shapes; of an integer scalar: its one expression, or none.
+  // Dimensions of tensors and shapes; for an integer scalar its one expression, or none.
   std::vector<ExprId> dims;
   Access access = Access::in;
   uint32_t alignment_bytes = 1;
@@ -214,8 +214,8 @@ enum class StepKind : uint8_t { kernel, copy, fill, empty, conditional, set_cond
 
 /// One node, or one eager launch. A copy moves buffer accesses[1] to accesses[0]; a fill writes the
 /// byte `fill_byte` all over accesses[0]; an empty step does nothing, it stands in a region where
-/// several steps wait for the same others, or is all that a body has. For those of a branch or a
-/// loop see Conditional.
+/// several steps wait for the same others, or is all that a body has. Conditional describes steps
+/// of branches and loops.
 struct Step {
   StepKind kind = StepKind::kernel;
   std::string name; // for people: kernel and result, as in node names
@@ -225,7 +225,7 @@ struct Step {
   Range accesses;  // Function::accesses: every byte range read or written, workspaces included
   uint8_t fill_byte = 0;
   uint32_t conditional = kNone; // Function::conditionals
-  /// Runs only where this is not 0: a step of a branch on a symbol. Invalid: always. Edges hold
+  /// Runs only if this is not 0: a step of a branch on a symbol. Invalid: always. Edges hold
   /// whether it runs or not: those through a step that does not run join what stands before and
   /// behind it.
   ExprId when;
@@ -260,8 +260,8 @@ struct Region {
   std::string name;
   Range steps;
   std::vector<Edge> edges; // transitively reduced, sorted
-  /// Those of `edges`, ascending, on which the dependent may begin before its predecessor has
-  /// ended, if the code of both turns out to be fit for it (programmatic dependent launch).
+  /// Numbers in `edges`, ascending, of edges whose dependent may begin before its predecessor has
+  /// ended, if the code of both allows it (programmatic dependent launch).
   std::vector<uint32_t> programmatic;
   /// Symbols that any field of any step depends on, in symbol order; but for those that have a
   /// bucket where steps only take them by value.
@@ -366,7 +366,7 @@ struct Function {
   SourceLocation location;
 
   std::vector<std::string> symbol_names() const;
-  /// "%x", or "result 0": what a slot is bound for.
+  /// "%x" or "result 0": the parameter or result of a slot.
   std::string slot_text(uint32_t slot) const;
   friend bool operator==(const Function &, const Function &) = default;
 };
@@ -381,7 +381,7 @@ struct Plan {
   std::vector<Function> functions;
 
   const Function *find_function(std::string_view name) const;
-  /// What buffers of a base lie in: "arena global", "slot %x", "weight %w".
+  /// The memory that buffers of a base lie in: "arena global", "slot %x", "weight %w".
   std::string place_text(const Function &function, BufferBase base, uint32_t index) const;
 };
 

@@ -80,7 +80,7 @@ ExprId BucketBoxes::table(ir::ExprPool &exprs, std::span<const int64_t> by_box) 
   return choose(exprs, 0, 0, axes_.empty() ? 1 : axes_[0].values.size(), by_box);
 }
 
-/// For values [begin, end) of an axis; `by_box` holds those of the axes before already chosen.
+/// Chooses among the axis's values [begin, end); earlier axes' choices have selected `by_box`.
 ExprId BucketBoxes::choose(ir::ExprPool &exprs, size_t axis, size_t begin, size_t end,
                            std::span<const int64_t> by_box) const {
   if (axis == axes_.size())
@@ -123,7 +123,7 @@ static std::vector<ir::Interval> bounds_of(const Function &function) {
   return bounds;
 }
 
-/// Where there are limits, what they leave of buckets shows in the boxes of these alone.
+/// With limits, the boxes of these buckets show the values that the limits leave.
 static std::vector<std::vector<ir::Interval>> parts_of(std::span<const ir::Interval> bounds,
                                                        std::span<const Bucket> buckets,
                                                        const std::vector<ir::JointLimit> &limits) {
@@ -141,7 +141,7 @@ ir::SymbolDomain symbol_domain(const std::vector<ir::Interval> &bounds,
   return domain;
 }
 
-/// One box, whatever the buckets.
+/// Makes one box, whatever the buckets.
 BucketBoxes one_box(std::vector<ir::Interval> bounds, std::span<const Bucket> buckets,
                     std::vector<ir::JointLimit> limits) {
   auto parts = parts_of(bounds, buckets, limits);

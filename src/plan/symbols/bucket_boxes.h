@@ -22,7 +22,7 @@ class BucketBoxes {
 public:
   static constexpr size_t kMostBoxes = 64;
 
-  /// One box, `bounds` themselves, where there are no buckets, or more than kMostBoxes of them.
+  /// Makes one box, `bounds` themselves, if there are no buckets, or more than kMostBoxes boxes.
   BucketBoxes(std::span<const ir::Interval> bounds, std::span<const Bucket> buckets,
               std::vector<ir::JointLimit> limits = {});
 
@@ -58,8 +58,8 @@ private:
   std::vector<std::vector<ir::Interval>> parts_; // of the one box, where others were asked for
 };
 
-/// Of a plan's function: its boxes if the place of any buffer in an arena depends on a bucket, else
-/// one box.
+/// The boxes of a plan's function if any buffer's place in an arena depends on a bucket, else one
+/// box.
 BucketBoxes boxes_of(const ir::ExprPool &exprs, const Function &function);
 
 /// Every value that a run may bring. Where there are constraints and buckets it has the boxes as

@@ -48,7 +48,7 @@ bool MatchedSymbols::same(const std::vector<ir::ExprId> &a,
                     [&](ir::ExprId x, ir::ExprId y) { return same(x, y); });
 }
 
-/// The dimensions of what is matched; none where they are not known.
+/// The dimensions of a match's operand; none if they are unknown.
 static std::vector<ir::ExprId> dims_of(const Function &function, const OperandRef &operand) {
   std::vector<ir::ExprId> dims;
   if (operand.kind == OperandRef::Kind::buffer)

@@ -1,4 +1,4 @@
-// What the symbols that matches define are equal to.
+// Expressions that equal the symbols that matches define.
 //
 //   func @main(%x: tensor<[n, 4], f32>)
 //     %m = match %x : tensor<[z, 4], f32>     z is n wherever it has a value
@@ -14,7 +14,7 @@
 
 namespace cugrt::plan {
 
-/// Symbols of one function and what they stand for, in one pool of expressions, which must live as
+/// Symbols of one function and the expressions that they equal, in one pool, which must live as
 /// long.
 class MatchedSymbols {
 public:
@@ -23,7 +23,7 @@ public:
   /// `symbol` is `dim` wherever it has a value. Said again of a symbol, it changes nothing;
   /// nor where it would stand for a large expression.
   void define(ir::SymbolId symbol, ir::ExprId dim);
-  /// Of an expression of another pool, over the same symbols.
+  /// Likewise for an expression of another pool, over the same symbols.
   void define(ir::SymbolId symbol, const ir::ExprPool &from, ir::ExprId dim);
 
   /// Whether no symbol stands for anything: all expressions are as they are.
@@ -44,8 +44,8 @@ private:
   std::vector<ir::ExprId> stands_for_; // by symbol: itself, where it stands for nothing; or empty
 };
 
-/// Those of a plan's function that one match each defines. `exprs` holds the plan's expressions
-/// under their numbers.
+/// The symbols of a plan's function that one match each defines. `exprs` holds the plan's
+/// expressions under their numbers.
 MatchedSymbols matched_symbols(ir::ExprPool &exprs, const Function &function);
 
 } // namespace cugrt::plan

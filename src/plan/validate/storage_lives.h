@@ -1,9 +1,9 @@
-// When the tensors of a plan's arenas are alive. Taken from what the plan's steps and items touch,
-// in the order in which they run, not from the planner's liveness: a tensor lives from its first
-// touch to its last; one that is touched inside and outside a loop lives through the whole loop,
-// and so does one that a loop reads before it writes it. Its life has a gap before a step that
-// writes all of it, reading nothing of it, and runs whenever what touches it later does: others may
-// have its bytes from the touch before on. State (base/type/state_scope.h) is always alive.
+// Finds when the tensors of a plan's arenas are alive, from the plan's steps and items in the order
+// in which they run, not from the planner's liveness: a tensor lives from its first touch to its
+// last; one that is touched inside and outside a loop lives through the whole loop, and so does one
+// that a loop reads before it writes it. Its life has a gap before a step that writes all of it,
+// reads nothing of it, and runs whenever later steps that touch it run: others may have its bytes
+// from the touch before on. State (base/type/state_scope.h) is always alive.
 #pragma once
 
 #include "plan/format/plan.h"

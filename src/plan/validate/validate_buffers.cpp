@@ -1,6 +1,6 @@
-// Buffers of plans: each has the bytes that its dimensions ask for and lies within what it is a
-// part of, whatever the symbols' values. Arenas are measured in validate_storage.cpp. What has no
-// known shape, and what lies in it, is checked when a run has told the shape.
+// Checks buffers of plans: each has the bytes of its dimensions and lies within its parent, for all
+// values of the symbols. validate_storage.cpp measures arenas. A buffer of unknown shape, and
+// buffers in it, are checked in a run, which knows the shape.
 #include "plan/edges/hazards.h"
 #include "plan/symbols/bucket_boxes.h"
 #include "plan/validate/validate_parts.h"
@@ -89,7 +89,7 @@ private:
     });
   }
 
-  /// What a buffer is a part of; invalid where its size is not known before a run.
+  /// Size of a buffer's parent; invalid if it is not known before a run.
   ExprId whole(const Buffer &buffer) {
     switch (buffer.base) {
     case BufferBase::slot:

@@ -1,6 +1,6 @@
-// The parts of validate(): each looks at the plan alone and shares no code with what made it, but
-// for expressions and their bounds, and for what a plan's levels, boxes and conditions are. Each
-// may rely on those before it having succeeded.
+// The parts of validate(). Each looks at the plan alone and shares no code with the planner, but
+// for expressions and their bounds, and for the definitions of a plan's levels, boxes and
+// conditions. Each may rely on the success of those before it.
 #pragma once
 
 #include "plan/format/plan.h"
@@ -23,12 +23,12 @@ Status validate_regions(const Plan &plan);
 /// callers.
 Status validate_storage(const Plan &plan);
 
-// What symbols must keep, since sizes rely on them: of validate_structure().
+// Promises about symbols that sizes rely on: parts of validate_structure().
 
 /// The expressions of the constraints must exist and have the function's symbols only.
 Status validate_symbols(const Plan &plan, const Function &function);
-/// An argument of kind checked_symbol, whose buffer exists: kernels read one element there, and
-/// take one of the symbol's bounds for what is out of them.
+/// Checks an argument of kind checked_symbol, whose buffer exists: kernels read one element there,
+/// and replace a value outside the symbol's bounds by one of them.
 Status validate_checked_symbol(const Plan &plan, const Function &function,
                                const Argument &argument);
 
@@ -36,8 +36,8 @@ inline Status plan_error(const Function &function, const std::string &what) {
   return Status::error(cugrt::Code::parse_error, "plan of @" + function.name + ": " + what);
 }
 
-// Values at the edge of what a function's constraints allow: the validator evaluates places and
-// sizes there one by one, and so has a second opinion on bounds that were found by algebra.
+// Values at the edge of a function's constraints: the validator evaluates places and sizes there
+// one by one, a second opinion on bounds that were found by algebra.
 
 /// Points, by symbol, that keep all bounds and constraints and of which no constrained symbol can
 /// be raised by itself, as found by trying values; none where the function has no constraints.
@@ -53,7 +53,7 @@ public:
         condition_sets_(function.conditionals.size()) {}
 
   Status region(const Region &region);
-  /// After all regions.
+  /// Call after all regions.
   Status conditionals() const;
 
 private:

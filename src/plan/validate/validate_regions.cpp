@@ -161,8 +161,8 @@ private:
     return {};
   }
 
-  /// What the steps of a body touch, its conditional touches: with those of bodies in it all are
-  /// looked at, level by level.
+  /// Checks that a conditional touches everything that the steps of its body touch; a level at a
+  /// time, this covers nested bodies.
   Status touched_as(const RegionLevel &level) const {
     const Step &conditional = f_.steps[region_.steps.begin + level.step];
     std::map<uint32_t, Access> has;

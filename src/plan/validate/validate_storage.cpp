@@ -72,8 +72,8 @@ private:
     return {};
   }
 
-  /// Whether what was measured holds at one point of the domain. What cannot be evaluated there no
-  /// run can launch.
+  /// Whether the measurements hold at one point of the domain. A run cannot launch a step whose
+  /// values cannot be evaluated.
   Status measure_at(const Life &life, const std::vector<int64_t> &point) const {
     for (uint32_t b : life.buffers) {
       const auto offset = exprs_.evaluate(f_.buffers[b].offset_bytes, point);
@@ -147,9 +147,9 @@ private:
     return !reads.empty();
   }
 
-  /// Runs of lives by begin and calls by time, merged. What was alive and did not share a byte with
-  /// anything at its begin stands in a map of its arena; what the expressions alone tell apart, in
-  /// a list.
+  /// Runs of lives by begin and calls by time, merged. Lives that shared no byte with any other
+  /// at their begin are in a map of their arena; those that only expressions separate are in a
+  /// list.
   Status disjoint() {
     std::vector<LifeRun> order;
     for (const Life &life : found_.lives)

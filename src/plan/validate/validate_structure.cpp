@@ -60,7 +60,7 @@ private:
       CUGRT_TRY(expr(id));
     return {};
   }
-  /// As many as values of the public API have room for.
+  /// At most as many as values of the public API have room for.
   Status dims(const std::vector<ExprId> &ids, const std::string &of) {
     if (ids.size() > ir::kMaxRank)
       return fail(of + " has more than " + std::to_string(ir::kMaxRank) + " dimensions");
@@ -222,7 +222,7 @@ private:
     return {};
   }
 
-  /// A step that reads a condition; RegionLevelCheck tells whether it stands in the right place.
+  /// Checks a step that reads a condition; RegionLevelCheck checks its place.
   Status condition_step(const Step &step) const {
     CUGRT_TRY(index(step.conditional, f_.conditionals, "a step's conditional"));
     bool sets = step.kind == StepKind::set_condition;
