@@ -130,7 +130,7 @@ static std::vector<double> *empty_list(AttributeValue &value) {
   return list && list->empty() ? list : nullptr;
 }
 
-// In text an empty list has no element type; it is one of integers everywhere.
+// An empty list in text has no element type; it counts as a list of integers everywhere.
 static void normalize(AttributeValue &value) {
   auto *strings = std::get_if<std::vector<std::string>>(&value);
   if (empty_list(value) || (strings && strings->empty()))

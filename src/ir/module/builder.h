@@ -14,7 +14,7 @@ namespace cugrt::ir {
 class FunctionBuilder {
 public:
   FunctionBuilder(Module &module, std::string name);
-  /// Makes room for what a function of about that size will hold.
+  /// Reserves memory for a function of about that size.
   void reserve(size_t values, size_t operands, size_t bindings);
 
   /// Value names are made from hints: kept when still free, else with a suffix; "" gives v0, v1,

@@ -38,8 +38,8 @@ protected:
   virtual void copy_signature();
   /// The end of it: the parameters.
   virtual void copy_params();
-  /// Called before and after a block's bindings; its parameters are mapped already. What is mapped
-  /// when the body is left are its results.
+  /// Called before and after a block's bindings. Its parameters are mapped before, its results
+  /// after.
   virtual Status enter_block(uint32_t block) { return {}; }
   virtual Status leave_block(uint32_t block) { return {}; }
   /// Called with the operands of a binding that has blocks, after these are copied: values of the

@@ -1,4 +1,4 @@
-// The host builtins of lifted regions: what the pass RewriteCudaGraph writes and the planner reads.
+// Host builtins of lifted regions, which RewriteCudaGraph writes and the planner reads.
 //
 //   %s0, %s1 = host "cuda_graph.get_cached_alloc"(@alloc, 0) : (storage<..>, storage<..>)
 //   %args = tuple(%a, %s0, %key)
@@ -6,8 +6,8 @@
 //
 // get_cached_alloc gives the storages that a function allocates, the same ones each time.
 // run_or_capture runs a function on the fields of a tuple as one graph; its results are the
-// function's. The number tells the calls of a module apart; the shape, where there is one, is what
-// the function's last parameter takes, and the key under which its graph is kept.
+// function's. The number tells the calls of a module apart; the shape, if there is one, is the
+// argument of the function's last parameter and the key of its graph.
 #pragma once
 
 #include "ir/module/module.h"
@@ -37,8 +37,8 @@ inline uint32_t graph_function(const Function &function, const Binding &b) {
   return function.operands_of(b)[kGraphFunction].index;
 }
 
-/// Those that a builtin of the module runs or allocates from, by number. Their parameters may be
-/// names for the same bytes.
+/// Functions of the module, by number, that a builtin runs or allocates from. Their parameters may
+/// be names for the same bytes.
 inline std::vector<bool> functions_run_as_graphs(const Module &module) {
   std::vector<bool> named(module.functions.size());
   for (const Function &function : module.functions)

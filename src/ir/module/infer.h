@@ -19,7 +19,7 @@ TypeId operand_type(Module &module, const Function &function, const Operand &ope
 Op meant_op(const Module &module, Op op, std::span<const TypeId> operands,
             std::vector<Attribute> &attributes);
 
-/// What a call makes of the callee's symbols: symbol i becomes result[i], an expression of the
+/// Maps the callee's symbols to the caller: symbol i becomes result[i], an expression of the
 /// caller, or is invalid where the arguments do not determine it. A symbol is determined by the
 /// first parameter, in order, in which it stands bare: as a dimension of a tensor or shape, or as
 /// the integer itself.

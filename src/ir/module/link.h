@@ -21,8 +21,8 @@ struct LinkPart {
   std::string name; // letters, digits and '_'; a letter first
   const Module *module = nullptr;
   std::string base_folder; // that paths of kernels are relative to
-  /// Of each weight of @main: equal numbers, of any parts, are the same tensor; UINT32_MAX: its
-  /// own.
+  /// A number for each weight of @main. Weights of equal numbers, in any parts, are the same
+  /// tensor; UINT32_MAX: no other weight is the same.
   std::vector<uint32_t> weights;
 };
 

@@ -63,8 +63,8 @@ struct KernelParam {
   DType dtype = DType::f32;
   bool any_dtype = false; // of tensors: the kernel takes the address whatever the dtype
   SymbolId symbol{};      // of symbols: its number within the kernel declaration
-  /// Of tensors that are written: parameters that are read and may be the same bytes. Each element
-  /// is read by the thread that writes it, before it does.
+  /// For written tensors: parameters that are read and may be the same bytes. The thread that
+  /// writes an element reads it before.
   std::vector<uint32_t> over{};
 };
 
@@ -110,7 +110,7 @@ struct Symbol {
   Interval bounds{0, INT64_MAX}; // from the function's attributes, or the read binding
   bool capturable = false;       // listed in capture_symbols
   SourceLocation location{};
-  /// Of parameters: what tensors may be padded to along this dimension; empty: they are not.
+  /// For parameters: sizes that tensors may be padded to along this dimension; empty: no padding.
   std::vector<int64_t> buckets{};
   uint32_t bucket_of = UINT32_MAX; // of buckets: the symbol
 };
@@ -150,12 +150,12 @@ enum class BindingKind : uint8_t {
 #undef CUGRT_BINDING
 };
 
-/// What Binding::callee numbers.
+/// Table that Binding::callee is a number in.
 enum class CalleeKind : uint8_t { none, kernel, function, name, constant, op };
 
 enum BindingFlags : uint8_t { kTakesValues = 1, kMayBeCaptured = 2 };
 
-/// What a binding does.
+/// Work of a binding.
 enum class BindingWork : uint8_t {
   names, // or makes storage, tensors and host values: nothing runs, is read, checked or ended
   kills,
@@ -179,7 +179,7 @@ struct BindingInfo {
 };
 const BindingInfo &binding_info(BindingKind kind);
 
-/// One binding. Which fields a kind uses stands in bindings.def; its results are consecutive
+/// One binding. bindings.def says which fields a kind uses; its results are consecutive
 /// values.
 struct Binding {
   BindingKind kind;
@@ -211,7 +211,7 @@ struct Parameter {
   uint32_t alignment_bytes = 0; // of tensors: a power of two that callers guarantee; 0: the dtype's
 };
 
-/// A call that was inlined: its callee's bindings stand in its place. For people; text has none.
+/// A call that was inlined: its callee's bindings replace it. For people; text has none.
 struct CallSite {
   std::string callee;           // without @
   std::string call;             // the binding, as printed

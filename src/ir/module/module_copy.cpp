@@ -79,7 +79,7 @@ private:
     return kernel;
   }
 
-  /// What Binding::callee of that kind is counted from.
+  /// The number that Binding::callee of that kind starts from.
   uint32_t first_callee(BindingKind kind) const {
     switch (binding_info(kind).callee) {
     case CalleeKind::kernel:

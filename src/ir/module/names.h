@@ -1,4 +1,4 @@
-// What names may look like in text, which words are taken, and lists of names in messages.
+// Form of names in text, reserved words, and lists of names in messages.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ std::string to_sigil_name(std::string_view hint);
 /// The nearest legal symbol name; never empty or reserved.
 std::string to_symbol_name(std::string_view hint);
 
-/// What `each` gives of the elements, one behind the other.
+/// Joins the texts that `each` gives for the elements.
 template <class List, class Each>
 std::string joined(const List &list, Each each, std::string_view between = ", ") {
   std::string text;

@@ -1,6 +1,6 @@
-// What the language needs to know of an op: its name, how many operands and results it has, its
-// attributes, and the types of its results. The ops themselves, and the answers to these
-// questions, are in src/ops, which stands above the IR.
+// Facts about an op that the language needs: its name, numbers of operands and results,
+// attributes, and result types. src/ops, which stands above the IR, has the ops themselves and
+// these facts.
 #pragma once
 
 #include "ir/module/module.h"
@@ -25,9 +25,9 @@ enum class OpPattern : uint8_t {
   opaque,      // not fused
 };
 
-/// What an elementwise op makes of operands whose elements are 0, or finite numbers: asked of the
-/// elements that a bucket adds (compiler/passes/padding_effects.h). Overflow is left out of
-/// account.
+/// Result of an elementwise op on operands whose elements are 0, or finite numbers. Used
+/// for elements that a bucket adds (compiler/passes/padding_effects.h). Ignores
+/// overflow.
 enum class OpZeros : uint8_t {
   zero_stays,   // f(0) = 0, and finite numbers stay finite
   zero_only,    // f(0) = 0, other numbers may have no value
@@ -88,7 +88,7 @@ enum class OpStorage : uint8_t {
 /// Which operands of an op are shapes; others are tensors.
 enum class OpShapes : uint8_t { none, second, rest, all }; // rest: all but the first
 
-/// In which layouts an op takes images, for LayOutImages, and which ones convolve or pool them.
+/// Layouts of images that an op takes, for LayOutImages, and the ops that convolve or pool them.
 enum class OpImages : uint8_t {
   keeps,           // with channels second or last, and gives what it takes
   convolves,       // floats; this and what follows up to `grouped` have a form for either layout
@@ -161,20 +161,20 @@ int64_t op_integer(Op op, std::span<const Attribute> attributes, std::string_vie
 double op_float(Op op, std::span<const Attribute> attributes, std::string_view name);
 bool op_bool(Op op, std::span<const Attribute> attributes, std::string_view name);
 std::string op_string(Op op, std::span<const Attribute> attributes, std::string_view name);
-/// Of a word: its number among those that the op's row lists, by which kernels know it.
+/// The number of a word among those of the op's row, by which kernels know it.
 size_t op_word(Op op, std::span<const Attribute> attributes, std::string_view name);
 std::vector<int64_t> op_integers(Op op, std::span<const Attribute> attributes,
                                  std::string_view name);
 DType op_dtype(Op op, std::span<const Attribute> attributes, std::string_view name);
 
-/// Whether `op` writes its first operand, in place, and gives it as its result: no name of these
-/// bytes holds what it held before. All others only compute their results.
+/// Whether `op` writes its first operand in place and gives it as its result: no name of these
+/// bytes keeps its old value. All other ops only compute their results.
 inline bool writes_operand(Op op) { return op_info(op).storage == OpStorage::written; }
 inline bool writes_operand(const Binding &binding) {
   return binding.kind == BindingKind::op && writes_operand(op_of(binding));
 }
 
-/// Whether memory that others read may be other behind the binding; what is killed is gone, too.
+/// Whether a binding may change memory that others read. Killed memory is gone, which counts.
 inline bool may_write(const Binding &binding) {
   if (binding.kind == BindingKind::op)
     return writes_operand(binding);
@@ -202,9 +202,9 @@ inline bool is_wide_operand(const OpInfo &op, size_t i) {
 /// Whether operand i of `op` is a shape; others are tensors.
 bool is_shape_operand(Op op, size_t i);
 
-/// Checks operands and attributes and gives the result types. Absent operands have an invalid type.
-/// Errors are Code::verify_error and name what is wrong, not where, with the names of `function`'s
-/// symbols.
+/// Checks operands and attributes and returns the result types. Absent operands have an invalid
+/// type. Errors are Code::verify_error; they describe the mistake without its place, with the names
+/// of `function`'s symbols.
 Result<std::vector<TypeId>> infer_op(Module &module, Op op, std::span<const TypeId> operands,
                                      std::span<const Attribute> attributes,
                                      const Function *function = nullptr);

@@ -10,13 +10,13 @@
 #include <string>
 #include <string_view>
 
-/// Behind the handle of the C ABI. The libraries must be of one build: `build` tells, which is the
-/// first member in every version.
+/// Object behind the C ABI's handle. Both libraries must be of one build: `build`, the first member
+/// in every version, tells.
 struct cugrt_built_module {
   const char *build = nullptr;
   std::shared_ptr<const cugrt::ir::Module> module;
   std::shared_ptr<const std::string> text; // printed; its parts' places are the module's
-  /// By line of the text: what the file that it was made of calls it, as an ONNX node's name.
+  /// Keyed by line of the text: the name in the file that it was made from, such as an ONNX node's.
   std::map<uint32_t, std::string> names{};
 };
 

@@ -48,7 +48,7 @@ public:
   Token next();
   Position position() const { return at_; }
   void reset(Position position) { at_ = position; }
-  /// Off while text is skipped that will be read again: it is reported then.
+  /// Turn off while skipping text that will be read again, which then reports its errors.
   void report_errors(bool on) { reporting_ = on; }
 
 private:

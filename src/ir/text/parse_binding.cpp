@@ -81,7 +81,7 @@ std::vector<Operand> Parser::operands() {
   return all;
 }
 
-/// As operands, where functions may be named too.
+/// As operands(), where functions may be named too.
 std::vector<Operand> Parser::operands_or_functions() {
   std::vector<Operand> all;
   expect_sign("(", "before operands");
@@ -115,7 +115,7 @@ void Parser::declare(const Name &name, ValueId id, bool poisoned) {
                             std::to_string(first.line));
 }
 
-/// After an error the names exist all the same, so that their uses are no errors.
+/// Declares the names after an error all the same, so that their uses are no errors.
 void Parser::poison(const std::vector<Name> &names) {
   TypeId object = module_.types.simple(TypeKind::object);
   for (const Name &name : names)
@@ -127,7 +127,7 @@ void Parser::poison(const std::vector<Name> &names) {
     }
 }
 
-/// What it reports is no reason to skip anything.
+/// Its errors are no reason to skip text.
 void Parser::finish(Draft &d) {
   if (d.poisoned) // types are unknown: whatever the number of names, no further error follows
     d.types.resize(d.names.size(), module_.types.simple(TypeKind::object));

@@ -248,9 +248,9 @@ void Parser::body(Pending &f) {
   f.symbols = {};
 }
 
-/// Bounds name symbols, some of which only the body defines. The rules of ops ask for them: those
-/// of parameters are known before the body, those of a match from there on, and all errors are told
-/// after it.
+/// Bounds name symbols, some of which only the body defines. Rules of ops use them: bounds of
+/// parameters' symbols from the body's beginning, those of a match's symbols from there on. All
+/// errors are reported after the body.
 void Parser::apply_bounds(Pending &f, bool all) {
   for (const Bound &b : f.bounds) {
     if (!f.symbols.count(b.symbol)) {
@@ -264,7 +264,7 @@ void Parser::apply_bounds(Pending &f, bool all) {
   }
 }
 
-/// Of a symbol that is known. False where that has bounds of its own.
+/// Applies a bound to a known symbol. False if that has bounds of its own.
 bool Parser::apply_bound(Pending &f, const Bound &b) {
   Symbol &s = f.builder.function().symbols[f.symbols.at(b.symbol)];
   if (s.source == SymbolSource::device)
@@ -304,7 +304,7 @@ void Parser::symbol_is_known(std::string_view name) {
         learn(current_->known[i].at);
 }
 
-/// What is wrong with it is told after the body.
+/// Its errors are reported after the body.
 void Parser::learn(const Saved &at) {
   const Saved here{lexer_.position(), token_};
   const Symbols symbols = symbols_;
@@ -324,8 +324,8 @@ void Parser::learn(const Saved &at) {
   lexer_.report_errors(true);
 }
 
-/// After the bounds. Without an upper bound the last bucket is it; a bucket's own bounds follow
-/// from those of its symbol.
+/// Call after the bounds. Without an upper bound, the last bucket is the bound; a bucket's own
+/// bounds follow from its symbol's.
 void Parser::apply_buckets(Pending &f, bool all) {
   std::vector<Symbol> &symbols = f.builder.function().symbols;
   for (const BucketAttribute &b : f.buckets) {
@@ -389,8 +389,8 @@ void Parser::block(BlockEnd end, std::vector<Operand> &results, SourceLocation &
   }
 }
 
-/// To what may be the next statement: a value or a word at the beginning of a line, or the end of
-/// the block.
+/// Skips to the next possible statement: a value or a word at the beginning of a line, or the end
+/// of the block.
 void Parser::skip_statement(size_t start) {
   static constexpr std::string_view kStarts[] = {"launch", "kill", "read",  "call",   "host",
                                                  "extern", "if",   "while", "return", "yield"};

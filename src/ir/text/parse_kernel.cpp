@@ -105,7 +105,7 @@ void Parser::kernel_params(Kernel &k) {
   }
 }
 
-// What follows 'over': a name, or several in parentheses.
+// Reads a name after 'over', or several in parentheses.
 void Parser::over_names(size_t param, std::vector<OverName> &over) {
   auto name = [&] {
     const SourceLocation location = token_.location;

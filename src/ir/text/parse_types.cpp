@@ -131,7 +131,7 @@ ExprId Parser::symbol() {
   return module_.exprs.symbol({it->second});
 }
 
-/// Dimensions, "[" included. In signatures and match a bare symbol is defined by standing here.
+/// Dimensions, "[" included. A bare symbol in signatures and match is defined here.
 std::vector<ExprId> Parser::dims(size_t limit, const char *what) {
   std::vector<ExprId> all;
   expect_sign("[", "before dimensions");
@@ -141,7 +141,7 @@ std::vector<ExprId> Parser::dims(size_t limit, const char *what) {
     bool word = token_.kind == TokenKind::word;
     if (outer == Symbols::match && word && !current_->symbols.count(token_.text) &&
         !is_reserved(token_.text)) {
-      // Only a bare symbol is defined here: look one token ahead.
+      // Looks one token ahead, since only a bare symbol is defined here.
       Lexer::Position position = lexer_.position();
       Token token = token_;
       lexer_.report_errors(false);

@@ -206,8 +206,8 @@ bool Parser::at_item() const {
          std::find(std::begin(kItems), std::end(kItems), token_.text) != std::end(kItems);
 }
 
-/// To the next item: a word that begins one, first on its line, outside of braces or at its very
-/// beginning.
+/// Skips to the next item: a word that begins one, first on its line, outside of braces or at its
+/// very beginning.
 void Parser::skip_item() {
   uint32_t depth = 0;
   for (; token_.kind != TokenKind::end; advance()) {

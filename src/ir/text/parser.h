@@ -132,7 +132,7 @@ private:
     std::vector<Bound> bounds;
     std::vector<BucketAttribute> buckets;
     std::vector<Saved> constraints; // behind "[": they are read after the body
-    /// One of them, for the rules of ops in the body: known from where all its symbols are.
+    /// A constraint, for the rules of ops in the body: known once all its symbols are.
     struct Known {
       Saved at;
       std::vector<std::string_view> words;
@@ -174,7 +174,7 @@ private:
     std::string_view text;
     SourceLocation location;
   };
-  /// What a right-hand side fills in before it is appended.
+  /// Parts of a right-hand side before it is appended.
   struct Draft {
     Binding binding{};
     std::vector<Name> names;
@@ -197,7 +197,7 @@ private:
   const Type *operand_value_type(const Draft &d, size_t i);
   uint32_t global_use(const std::unordered_map<std::string_view, uint32_t> &names,
                       const std::string &what);
-  // What follows a kind's word; calls, ops, if and while in parse_calls.cpp.
+  // Read the text after a kind's word; parse_calls.cpp has calls, ops, if and while.
 #define CUGRT_BINDING(name, ...) void parse_##name(Draft &d);
 #include "ir/module/bindings.def"
 #undef CUGRT_BINDING

@@ -40,7 +40,7 @@ void Printer::expr(ExprId e) {
   out_ += module_.exprs.to_string(e, symbol_names_);
 }
 
-/// At its name in the expression, which is printed next.
+/// Gives the symbol the place of its name in the expression, which is printed next.
 void Printer::place_symbol(SymbolId symbol, ExprId e) {
   if (!gives_places_ || !function_)
     return;
@@ -259,7 +259,7 @@ void Printer::function_attributes(const Function &f) {
   *this << (any ? "}" : "");
 }
 
-/// Where the parser would number the symbols otherwise, their order is written after the name.
+/// Writes the symbols' order after the name if the parser would number them otherwise.
 void Printer::symbol_order(const Function &f, size_t at) {
   if (in_order_ && met_count_ == f.symbols.size())
     return;

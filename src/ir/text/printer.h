@@ -36,7 +36,7 @@ private:
   void function_attributes(const Function &f);
   void symbol_order(const Function &f, size_t at);
   void replace(size_t at, size_t count, std::string_view text);
-  /// What is printed next stands at this part's place.
+  /// Gives this part the place of the text that is printed next.
   void place(const SourceLocation &part) {
     if (gives_places_)
       places_.push_back({out_.size(), &part});

@@ -23,8 +23,8 @@ Module parse(std::string_view text, Diagnostics &diagnostics);
 std::string print(const Module &module);
 /// The same; every part of the module gets the place that parsing the text would give it.
 std::string print_with_places(Module &module);
-/// Of modules that passes made: the first place that has more parameters, operands, results or
-/// parts of tuples than text can hold, so that what print() gives would not parse.
+/// For modules that passes made: an error at the first place with more parameters, operands,
+/// results or parts of tuples than text can hold, so that print()'s text would not parse.
 Status check_text_limits(const Module &module);
 std::string print_type(const Module &module, const Function *function, TypeId type);
 /// One binding on one line (nested blocks elided), as plans and messages quote it.

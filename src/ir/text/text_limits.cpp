@@ -1,5 +1,5 @@
-// What text has no room for. Modules that were parsed are within these limits; passes may go
-// beyond.
+// Finds parts of modules that do not fit in text. Parsed modules are within these limits; passes
+// may exceed them.
 #include "ir/module/module.h"
 #include "ir/text/text.h"
 

@@ -75,7 +75,7 @@ private:
     if (k.variants.empty())
       fail(k.location, prefix + " has no launch");
     for (size_t i = 0; i < k.variants.size(); ++i) {
-      // One that is launched cooperatively gives way where its blocks are not resident at once.
+      // A cooperative variant gives way if its blocks are not resident at once.
       if (!k.variants[i].predicate.valid() && !k.variants[i].cooperative &&
           i + 1 != k.variants.size())
         fail(k.location, prefix + ": launches after the one without 'when' are never reached");
@@ -83,7 +83,7 @@ private:
     }
   }
 
-  /// What may be written over what: tensors of elements of one size, all of which are known.
+  /// Checks that a tensor may be written over others: elements of one size, all of which are known.
   void over(const Kernel &k, const KernelParam &p, const std::string &prefix) {
     if (!p.over.empty() && (p.kind != KernelParamKind::tensor || p.access != Access::out))
       return fail(k.location, prefix + ": only an out parameter can be written over another, '" +

@@ -45,11 +45,11 @@ private:
   bool use(ValueId value, SourceLocation location, const Binding *b);
   bool use_operand(const Operand &operand, SourceLocation location, const Binding *b);
   bool check_expr(ExprId e, SourceLocation location, const char *where, bool any_symbol = false);
-  /// As check_expr; of constants alone it must have a value.
+  /// As check_expr(); an expression of constants must also have a value.
   bool check_size(ExprId e, SourceLocation location, const char *where);
   bool check_type(TypeId type, SourceLocation location);
 
-  // --- What a value stands for: memory, with the memory that it is a part of ---
+  // --- Memory of values, with the memory that it is a part of ---
   struct Node {
     uint32_t first_child = UINT32_MAX, next_sibling = UINT32_MAX;
     bool dead = false, writable = true, killable = false;
@@ -110,8 +110,8 @@ private:
   bool run_or_capture(const Binding &b);
 
   bool writable(const Binding &b, const Operand &o, const std::string &who);
-  /// Whether a value of type `from` may stand where `to` is declared. With `at_run`, dimensions
-  /// that cannot be compared now are compared by the runtime.
+  /// Whether a value of type `from` may be used for type `to`. With `at_run`, the runtime compares
+  /// dimensions that cannot be compared now.
   bool assignable(TypeId from, TypeId to, bool at_run) const;
 
   const Type &type(TypeId id) const { return m_.types[id]; }

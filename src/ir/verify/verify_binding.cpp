@@ -238,9 +238,9 @@ bool FunctionVerifier::agree(const Binding &b, const Type &t, const Type &with) 
   return t.strides == with.strides || fail(b, "strides differ");
 }
 
-/// A symbol that a match has defined is what it was matched to, and within the bounds of that, by
-/// which storage is sized. In the body, corners at which it is beyond its own bounds are left
-/// behind: no run goes on there.
+/// A match defines a symbol as the dimension that it matched, within whose bounds, which size
+/// storage, it is. In the body, drops corners at which the symbol exceeds its own bounds: no run
+/// goes on there.
 void FunctionVerifier::define_by_match(SymbolId symbol, ExprId dim) {
   bounds_.narrow(symbol.index, m_.exprs.range(dim, bounds_));
   const Interval bounds = f_.symbols[symbol.index].bounds;

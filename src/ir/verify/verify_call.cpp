@@ -96,7 +96,7 @@ bool FunctionVerifier::device_symbol_operand(const Binding &b, const KernelParam
   if (read != p.dtype)
     return fail(b, "parameter '" + p.name + "' takes " + std::string(info(p.dtype).name) +
                        ", the symbol is read as " + std::string(info(read).name));
-  // What is out of the bounds becomes one of them.
+  // Kernels replace a value out of the bounds by one of them.
   const Symbol &symbol = f_.symbols[static_cast<size_t>(n->value)];
   return p.kind != KernelParamKind::checked_symbol ||
          (integer_fits(read, symbol.bounds.lower) && integer_fits(read, symbol.bounds.upper)) ||
@@ -212,7 +212,7 @@ bool FunctionVerifier::call(const Binding &b) {
   return callee_results(b, callee, symbols);
 }
 
-/// Likewise of a constraint.
+/// Likewise for a constraint.
 bool FunctionVerifier::may_be_kept(const Binding &b, const Function &callee,
                                    const Constraint &constraint, std::span<const ExprId> symbols) {
   std::vector<SymbolId> used;

@@ -268,7 +268,7 @@ void FunctionVerifier::parameters() {
     parameter(i);
     define(v);
     defined_[v.index] = true;
-    // A storage is there to be written. What a private function is given it may end.
+    // A storage may be written. A private function may end the memory of its arguments.
     TypeKind kind = type(v).kind;
     bool memory = kind == TypeKind::tensor || kind == TypeKind::storage;
     node_of_[v.index] = add_node(f_.params[i].access != Access::in || kind == TypeKind::storage,
@@ -380,7 +380,7 @@ bool FunctionVerifier::counted_dims(std::span<const TypeId> types) {
   return true;
 }
 
-/// What a block yields fits the types, those of the binding's results by default.
+/// Checks that a block's results have the types, by default those of the binding's results.
 bool FunctionVerifier::yields(const Binding &b, uint32_t number, std::span<const TypeId> types) {
   std::vector<TypeId> wanted(types.begin(), types.end());
   if (b.kind == BindingKind::if_)
@@ -430,7 +430,7 @@ void FunctionVerifier::nested(const Binding &b, uint32_t nesting) {
   b.kind == BindingKind::if_ ? if_blocks(b, nesting + 1) : while_blocks(b, nesting + 1);
 }
 
-/// Each branch begins with what was alive before; what either kills is dead afterwards.
+/// Each branch begins with all memory alive before; memory that either kills is dead afterwards.
 void FunctionVerifier::if_blocks(const Binding &b, uint32_t nesting) {
   std::span<const Operand> captures = f_.operands_of(b).subspan(1);
   size_t before = dead_log_.size();

@@ -112,7 +112,7 @@ bool FunctionVerifier::run_or_capture(const Binding &b) {
   return graph_key(b, callee, arguments) && callee_results(b, callee, symbols);
 }
 
-/// The key is what the last parameter takes, when that is a shape; else there is none.
+/// The key is the last parameter's argument, if it is a shape; else there is none.
 bool FunctionVerifier::graph_key(const Binding &b, const Function &callee,
                                  std::span<const TypeId> arguments) {
   std::span<const Operand> operands = f_.operands_of(b);

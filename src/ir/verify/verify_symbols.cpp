@@ -48,8 +48,8 @@ bool FunctionVerifier::constraint(const Constraint &constraint) {
   return true;
 }
 
-/// It is checked where its symbols get their values, and holds from there on: what it says of one
-/// that is known before would be believed too early.
+/// A constraint is checked where its symbols get their values, and holds from there on. If its
+/// symbols had several sources, it would be believed too early for the first of them.
 void FunctionVerifier::constraint_matches(const Constraint &constraint) {
   scratch_.clear();
   m_.exprs.collect_symbols(constraint.expr, scratch_);
