@@ -10,7 +10,7 @@
 
 namespace cugrt::ir {
 
-/// Of keys and values as they are computed, or of a dtype of their own.
+/// Checks that keys and values have the dtype of the computation, or one for caches.
 Status Inference::check_cache(size_t i, size_t computed) const {
   const DType cache = type(i).dtype, dtype = type(computed).dtype;
   if (cache == dtype)
@@ -148,7 +148,7 @@ Status OpPadding::attention() {
   return {};
 }
 
-/// What is added would be written too.
+/// The op would also write the added elements.
 Status OpPadding::cache_write() { return {}; }
 
 } // namespace cugrt::padding
@@ -192,7 +192,7 @@ std::optional<Split> split_of(OpEmitter &op, const ir::Type &q, const ir::Type &
   return Split{exprs.max(exprs.ceildiv(capacity, chunk), exprs.constant(1)), chunk};
 }
 
-// What each chunk of each query and head leaves: values, largest score, sum.
+// Allocates the parts that each chunk of each query and head leaves: values, largest score, sum.
 ir::ValueId alloc_parts(OpEmitter &op, const ir::Type &q, ir::ExprId splits) {
   const std::vector<ir::ExprId> dims = {op.count(q, 0, 3), splits,
                                         op.exprs().add(q.dims[3], op.constant(2))};
@@ -208,7 +208,7 @@ void cache_option(KernelLaunch &launch, ir::DType cache, ir::DType computed) {
                                              : "-DCACHE_F32");
 }
 
-/// Where queries may be many, tensor cores: f16 and bf16, in heads of whole runs of 16 bytes.
+/// Tensor cores take f16 and bf16, in heads of whole runs of 16 bytes, where queries may be many.
 enum class TensorCores { no, from_many_queries, always };
 
 constexpr int64_t kQueriesAtOnce = 64, kMmaThreads = 128, kMostMmaWidth = 256;

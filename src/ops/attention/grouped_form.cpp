@@ -9,14 +9,14 @@
 namespace cugrt::codegen {
 
 constexpr int64_t kTile = 16, kMostGroupedWidth = 256;
-// Of wider heads registers hold fewer rows, and rings fewer warps.
+// Registers hold fewer rows of wider heads, and rings fewer warps.
 constexpr int64_t kNarrowHead = 128, kRowsOfNarrow = 16, kRowsOfWide = 8;
 // A block's ring: every architecture from sm_80 on gives a block so much; on sm_90 two are
 // resident.
 constexpr int64_t kGroupedRing = 96 << 10, kMostStages = 4, kResidentBlocks = 2;
 constexpr int64_t kMostChunks = 64; // what joins them goes over all
 
-/// Bytes of a warp's tile of keys and its values as they are multiplied.
+/// Bytes of a warp's tile of keys and of its values, in the form that is multiplied.
 static int64_t tile_bytes(int64_t width) {
   const int64_t chunks = width / 8;
   return 2 * kTile * 16 * (chunks % 8 == 0 ? chunks : chunks + 1);

@@ -33,7 +33,7 @@ struct GroupedForm {
   int64_t blocks;         // of a grid that goes through chunks
 };
 
-/// None where another kernel takes it.
+/// None if another kernel takes the call.
 std::optional<GroupedForm> grouped_form(const GroupedCall &call, const KernelChoice &choice);
 
 } // namespace cugrt::codegen

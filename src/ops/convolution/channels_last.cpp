@@ -11,9 +11,9 @@ namespace cugrt::codegen {
 constexpr int64_t kRunBytes = 16, kLeastRunBytes = 4, kMostSide = 12, kDepthBytes = 64;
 // So few channels of f16 are copied by half a run, so that two taps are in eight elements of k.
 constexpr int64_t kHalfRun = 4;
-// Of a group of y: of fewer most of a tile would be empty, which only costs less than to copy an
-// image that has channels last already. Half as many do where LayOutImages joins no groups, and of
-// an image of few channels, such as a network's own, that is no pixel.
+// Least channels in a group of y: with fewer most of a tile would be empty, which is still cheaper
+// than copying an image that has channels last already. Half suffices where LayOutImages joins no
+// groups, and for an image of few channels, such as a network's own, that is no pixel.
 constexpr int64_t kFewestToLayOut = 16, kMostGroupsJoined = 16;
 
 // kernels/convolution/conv2d_last_depthwise.cuh: a thread's kHigh pixels, or one where kHigh would
@@ -161,7 +161,7 @@ Status emit_convolution_last(OpEmitter &op) {
   sizes.small_indices = launch.index_type(
       {op.count(x), op.count(w), op.count(y), exprs.mul(sizes.pixels, w.dims[0])});
   const int64_t stride_h = op.integers("strides")[0], dilation_h = op.integers("dilation")[0];
-  // Where channels of x are left out: what the places of the others are multiples of.
+  // If channels of x are left out, the places of the others are multiples of this.
   const int64_t first_channel = is_volume ? -1 : op.integer("first_channel");
   const int64_t multiple =
       first_channel < 0 ? 0 : std::gcd(*exprs.as_constant(x.dims[last]), first_channel);

@@ -139,7 +139,7 @@ Types Inference::pool2d() const {
     const std::array<int64_t, 2> padded = {before, after + (round_up ? strides[i] - 1 : 0)};
     CUGRT_ASSIGN(ExprId size,
                  windowed(x[first + i], constant(kernel[i]), strides[i], padded, dilation[i]));
-    // Of windows that are not whole, those which begin behind the image are none.
+    // A partial window that begins behind the image does not count.
     if (round_up)
       size = m.exprs.min(
           size, m.exprs.ceildiv(m.exprs.add(x[first + i], constant(before)), constant(strides[i])));
@@ -243,15 +243,15 @@ namespace cugrt::codegen {
 
 constexpr std::string_view kSides[] = {"_h", "_w"};
 
-// A [height, width] attribute as two parameters, NAME_h and NAME_w. Of padding on four sides these
-// are the first two; what lies beyond the other ones mostly follows from the result's size.
+// Passes a [height, width] attribute as two parameters, NAME_h and NAME_w. For padding on four
+// sides these are the first two; the others mostly follow from the result's size.
 static void sides(OpEmitter &op, KernelLaunch &launch, std::string_view name,
                   const std::vector<int64_t> &values) {
   for (size_t i = 0; i < 2; ++i)
     launch.size(std::string(name) + std::string(kSides[i]), op.constant(values[i]));
 }
 
-// Images of one row stand for what has one dimension less.
+// Gives a type with one dimension less the form of images of one row.
 static ir::Type as_image(OpEmitter &op, ir::Type type) {
   if (type.dims.size() == 3)
     type.dims.insert(type.dims.begin() + 2, op.constant(1));

@@ -5,21 +5,21 @@ namespace cugrt::codegen {
 
 namespace {
 
-// With fewer channels or products than half of a tile most of it would be of zeros.
+// With fewer channels or products than half of a tile most of it would be zeros.
 constexpr int64_t kFewestChannelsOfMma = 16, kFewestChannels = 8, kFewestProducts = 16,
                   kMostTaps = 63, kManyChannels = 32;
-// Of a tile with channels last, for an element of a copy: a thread makes eight of x a step, so that
-// registers hold where they lie. The least tile has more of f32, one by one.
+// Limits a tile with channels last, per element of a copy: a thread makes eight of x a step, so
+// that registers hold their addresses. The least tile makes more of f32, one by one.
 constexpr int64_t kMostPixelsOfRun = 32;
-// Of volumes and of kernels of any size, for a byte of a copy: each has a mask of 64 bits, or its
-// window's row and column.
+// Limits tiles of volumes and of kernels of any size, per byte of a copy: each has a mask of 64
+// bits, or its window's row and column.
 constexpr int64_t kMostPixelsOfByte = 8;
 // Blocks that share out a tile: with two the sum of parts costs what they save. A block has so many
 // steps of kSplitBytes of a row at least, as many as are on their way at once.
 constexpr int64_t kFewestSplits = 3, kMostSplits = 16, kFewestSplitSteps = 4, kSplitBytes = 64;
-// Of these a tile has none to spare, whatever the device.
+// A tile has none of so few to spare, on any device.
 constexpr int64_t kFewPixels = 16;
-// Where no tiles can be had slices take sums of so many products; of shorter ones they have little.
+// Without tiles, slices take sums of this many products or more; shorter ones gain little.
 constexpr int64_t kManyProducts = 64;
 
 ir::ExprId at_most(ir::ExprPool &exprs, ir::ExprId pixels, int64_t most) {
@@ -101,7 +101,7 @@ std::vector<ConvolutionForm> last_forms(const OpEmitter &op) {
   };
 }
 
-// Of these the largest of which each multiprocessor gets one.
+// Chooses the largest of these that gives each multiprocessor one.
 std::vector<ConvolutionForm> by_occupancy(OpEmitter &op, const ConvolutionSizes &sizes,
                                           std::vector<ConvolutionForm> &wanted) {
   while (wanted.size() > 1 && wanted.back().channels >= 2 * *sizes.channels)

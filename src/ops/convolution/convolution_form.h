@@ -27,7 +27,7 @@ struct ConvolutionForm {
   int64_t shared_bytes = 0;             // dynamic shared memory of a block
 };
 
-/// What forms are chosen by; the first three must be known for any to be taken.
+/// Facts that forms are chosen by; the first three must be known for any to be taken.
 struct ConvolutionSizes {
   std::optional<int64_t> channels; // of the result, of a group
   std::optional<int64_t> products; // that are added up to an element of the result, taps included
@@ -37,8 +37,8 @@ struct ConvolutionSizes {
   bool small_indices = false; // KernelLaunch::index_type()
 };
 
-/// In the order in which they are asked; where the last one does not take any number of pixels, a
-/// thread computes an element of the rest. `mma`, `slices`: the kernel has these forms.
+/// In the order of their predicates. If the last one does not take any number of pixels, a thread
+/// computes an element of the rest. `mma`, `slices`: the kernel has these forms.
 std::vector<ConvolutionForm> choose_convolution_forms(OpEmitter &op, const ConvolutionSizes &sizes,
                                                       bool mma, bool slices);
 
@@ -58,18 +58,18 @@ std::vector<ConvolutionForm> choose_last_forms(OpEmitter &op, const ConvolutionS
 void add_parts(OpEmitter &op, KernelLaunch &launch, const ConvolutionForm &form,
                const ConvolutionSizes &sizes, ir::DType sums);
 
-/// Likewise of bytes (kernels/convolution/conv_integer_last.cu), a group of x having a multiple of
-/// 16 channels.
+/// Likewise for bytes (kernels/convolution/conv_integer_last.cu); a group of x has a multiple of 16
+/// channels.
 std::vector<ConvolutionForm> choose_last_byte_forms(OpEmitter &op, const ConvolutionSizes &sizes);
 
-/// A window's attribute for the last `axes` dimensions of images or volumes: 1 where none is given,
-/// of padding 0. Of padding on both sides it is what comes before; what lies behind mostly follows
+/// A window's attribute for the last `axes` dimensions of images or volumes; if none is given, 1,
+/// or 0 for padding. Returns the padding before of both sides; the padding behind mostly follows
 /// from the result's size.
 std::vector<int64_t> window(const OpEmitter &op, std::string_view name, size_t axes);
 /// The sizes stride_h, stride_w, pad_h, .. of windows of `axes` dimensions, of three from _d on.
 void window_sizes(OpEmitter &op, KernelLaunch &launch, size_t axes);
 
-/// Of a convolution of bytes: which factors have no sign, and which have zero points.
+/// Options of a convolution of bytes: which factors have no sign, and which have zero points.
 void byte_options(OpEmitter &op, KernelLaunch &launch);
 
 /// conv_integer with channels last.

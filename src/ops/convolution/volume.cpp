@@ -1,5 +1,5 @@
 // Convolutions over volumes, transposed ones, and those of bytes: kernels/convolution/conv3d.cu,
-// conv_transpose.cu. What has fewer than three dimensions has 1s in front.
+// conv_transpose.cu. Fewer than three dimensions get 1s in front.
 #include "ops/convolution/convolution_form.h"
 #include "ops/table/infer_op.h"
 #include "ops/table/op_padding.h"

@@ -31,7 +31,7 @@ Types Inference::logical_not() const {
   return one(DType::boolean, dims(0));
 }
 
-/// Of the operands from number `first` on, which have one dtype.
+/// Broadcasts the operands from number `first` on, which have one dtype.
 Types Inference::broadcasting(DType result, size_t first) const {
   if (type(first + 1).dtype != type(first).dtype)
     return wrong(number(first + 1) + " has dtype " + std::string(info(type(first + 1).dtype).name) +

@@ -1,4 +1,4 @@
-// What single elements are in CUDA C++: types, numbers, and the functions of ops
+// Single elements in CUDA C++: types, numbers, and the functions of ops
 // (kernels/elementwise/elementwise.cuh on floats, kernels/elementwise/integers.cuh on integers and
 // bools).
 #pragma once
@@ -32,7 +32,7 @@ std::vector<std::string_view> elementwise_parameters(ir::Op op);
 /// Whether a pad repeats elements, those at the edge or mirrored ones.
 bool repeats_elements(ir::Op op, std::span<const ir::Attribute> attributes);
 
-/// What an op needs no kernel for: its results are bytes of its first operand.
+/// An op without a kernel: its results are bytes of its first operand.
 struct OpView {
   bool is_operand = false;               // the result is the operand itself
   std::vector<ir::ExprId> offsets_bytes; // of each result, within the operand

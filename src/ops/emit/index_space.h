@@ -29,8 +29,8 @@ std::vector<ir::ExprId> broadcast_strides(ir::ExprPool &exprs, const ir::Type &t
 /// The slice that begins at `begins` and has `sizes`.
 std::vector<ir::SliceDimension> slice_of_shapes(std::span<const ir::ExprId> begins,
                                                 std::span<const ir::ExprId> sizes);
-/// Of a slice of a contiguous tensor of dimensions `dims` that takes one run of elements: the first
-/// one's index. Otherwise invalid.
+/// The first index of a slice that takes one run of elements from a contiguous tensor of dimensions
+/// `dims`. Invalid for other slices.
 ir::ExprId run_begin(ir::ExprPool &exprs, std::span<const ir::ExprId> dims,
                      std::span<const ir::SliceDimension> slice);
 

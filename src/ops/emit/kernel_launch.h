@@ -5,10 +5,10 @@
 // corrupted. So they are never written apart: each call below appends a parameter to the
 // declaration and the argument to the launch.
 //
-// Sizes are passed as parameters always, also those that are known when the module is compiled;
-// these are told to the compiler besides, as an assumption (the option ASSUME, see
-// kernels/elementwise/unary.cu). The compiled function's signature is the same with and without, so
-// that the number of specialised kernels can be bounded at any time.
+// Sizes are always parameters, even those that are known when the module is compiled; the compiler
+// also gets these as an assumption (the option ASSUME, see kernels/elementwise/unary.cu). The
+// compiled function's signature is the same with and without, so that the number of specialised
+// kernels can be bounded at any time.
 #pragma once
 
 #include "ir/module/builder.h"
@@ -32,11 +32,11 @@ struct Fusion {
   /// Parameters behind the kernel's own.
   std::vector<std::pair<std::string, ir::ValueId>> tensors;
   std::vector<std::pair<std::string, ir::ExprId>> sizes;
-  /// Of the tensors: what the result may be written over, since whoever stores an element has read
-  /// theirs at its place before, and nobody else does.
+  /// Those of `tensors` that the result may be written over: the thread that stores an element has
+  /// read theirs at its place before, and no other thread does.
   std::vector<size_t> in_place;
   std::vector<ir::ExprId> counts; // of elements that indices of theirs are below
-  /// Where LOAD computes the first operand: its type; the operand itself is absent.
+  /// The type of the first operand, which is absent, if LOAD computes it.
   ir::TypeId loaded;
   /// The type of the kernel's own result, which STORE goes on from.
   ir::TypeId computed;
@@ -51,16 +51,16 @@ int64_t element_bits(ir::DType dtype, double value);
 struct RowForm {
   int64_t threads, vectors;
 };
-/// None where the length is unknown, is no multiple of a vector or is too long.
+/// None if the length is unknown, is no multiple of a vector or is too long.
 std::optional<RowForm> row_form(std::optional<int64_t> length, uint32_t element_bytes);
 
 /// A device symbol within 0 and `upper`, read from the first element of `tensor` (i32 or i64, not
-/// empty): appends the read, unless the block has it. What kernels clamp raises the session's flag
-/// under its name.
+/// empty): appends the read, unless the block has it. A kernel that clamps it raises the session's
+/// flag under its name.
 ir::ExprId checked_element(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId tensor,
                            int64_t upper, std::string_view name, SourceLocation location);
 
-/// What kernels of `dtype` add in: Acc of kernels/shared/floating.cuh.
+/// The dtype that kernels of `dtype` add in: Acc of kernels/shared/floating.cuh.
 inline ir::DType wide_type(ir::DType dtype) {
   return dtype == ir::DType::f64 ? ir::DType::f64 : ir::DType::f32;
 }
@@ -68,7 +68,7 @@ inline ir::DType wide_type(ir::DType dtype) {
 class KernelLaunch {
 public:
   /// `name` is the declaration's hint, `source` a file of kernels/, `entry` the compiled function.
-  /// With a fusion the kernel is generated: named by it, and the source behind its prelude.
+  /// A fusion makes a generated kernel: it gives the name, and its prelude precedes the source.
   KernelLaunch(KernelTable &table, ir::FunctionBuilder &builder, std::string name,
                std::string_view source, std::string entry, const Fusion *fusion = nullptr);
   /// A kernel of generated text, whose name is its entry too.
@@ -115,10 +115,10 @@ public:
   void over_inputs();
   /// The same of one input, a parameter's number.
   void over_input(uint32_t param) { kernel_.params.back().over.push_back(param); }
-  /// An i64 parameter with the value of `argument`, an expression over the function's symbols. The
-  /// result stands for it in launch rules. A constant is told to the compiler.
+  /// Adds an i64 parameter with the value of `argument`, an expression over the function's symbols.
+  /// The result stands for it in launch rules. The compiler learns a constant value.
   ir::ExprId size(std::string name, ir::ExprId argument);
-  /// The same, never told to the compiler: counts that the code gains nothing from knowing.
+  /// The same, but the compiler never learns the value: counts that make no better code.
   ir::ExprId count(std::string name, ir::ExprId argument);
   /// A symbol that checked_element made.
   void checked_symbol(std::string name, ir::DType dtype, ir::ExprId symbol);

@@ -58,7 +58,7 @@ static std::string key_of(const ir::Kernel &kernel) {
   return key;
 }
 
-// What specialisations are counted by: code_summary.cpp counts alike from a plan.
+// The key that specialisations are counted by; code_summary.cpp counts a plan's in the same way.
 static std::string function_key(const ir::Kernel &kernel) {
   std::string key;
   append(key, uint64_t(kernel.code_kind));

@@ -13,20 +13,20 @@
 
 namespace cugrt::codegen {
 
-/// Specialised declarations of one function of one source. What would be one more is declared
-/// without what is known about its sizes: one kernel that takes them all as parameters.
+/// Limit on specialised declarations of one function of one source. Beyond it, kernels are declared
+/// without facts about their sizes: one kernel takes them all as parameters.
 inline constexpr uint32_t kMaxSpecializations = 32;
-/// The option that tells the compiler what is known of the sizes begins with it.
+/// Prefix of the option that tells the compiler the known facts about sizes.
 inline constexpr std::string_view kAssumptionOption = "-DASSUME=";
-/// Likewise the option for how much of a size that is a parameter registers must hold
+/// Likewise for the part of a size parameter that registers must hold
 /// (kernels/attention/attention.cu). Kernels that differ in it are one function: its
 /// specialisations count together.
 inline constexpr std::string_view kRegistersOption = "-DMAX_WIDTH=";
 /// The options that make a function: all but those two.
 std::vector<std::string> function_options(std::span<const std::string> options);
 
-/// What the rules that choose among kernels know of the device. Defaults stand for an unknown one;
-/// src/compiler/passes/options.def has the same.
+/// Facts about the device for the rules that choose among kernels. Defaults stand for an unknown
+/// one; src/compiler/passes/options.def has the same.
 struct Target {
   int64_t multiprocessors = 64;
   int64_t compute_capability = 80; // 90 of 9.0
@@ -58,12 +58,12 @@ public:
   /// The number of a declaration that equals `kernel` but for its name and location. When there is
   /// none, `kernel` is added, under its name or, where that is taken, with a number after it.
   uint32_t intern(ir::Kernel kernel);
-  /// As intern, for a kernel that may be specialised by the option `assumption` (put last). It is
-  /// left out when kMaxSpecializations of the function are there.
+  /// As intern, for a kernel that may be specialised by the option `assumption`, which comes last.
+  /// Leaves it out beyond kMaxSpecializations of the function.
   uint32_t intern_specialized(ir::Kernel kernel, const std::string &assumption);
 
-  /// Of the block that is built: the symbols of its reads (checked_element), by the tensor and the
-  /// upper bound.
+  /// Symbols that the present block has read (checked_element), keyed by tensor and upper
+  /// bound.
   std::map<std::pair<uint32_t, int64_t>, ir::ExprId> &reads() { return reads_; }
   /// Stands where a block begins and ends.
   void leave_block() { reads_.clear(); }
@@ -75,7 +75,7 @@ private:
   std::map<std::pair<uint32_t, int64_t>, ir::ExprId> reads_;
   std::unordered_map<std::string, uint32_t> index_; // by everything that makes a declaration
   std::unordered_map<std::string, uint32_t> specializations_; // how many, by the function's text
-  /// Of kernels, functions and constants, with the next number to try (ir::unique_name).
+  /// Names of kernels, functions and constants, with the next number to try (ir::unique_name).
   std::unordered_map<std::string, uint32_t> names_;
 };
 

@@ -1,4 +1,4 @@
-// The table of op families, and what they share.
+// The table of op families, and functions that they share.
 #include "ops/emit/op_emitter.h"
 
 #include "base/check.h"
@@ -7,7 +7,7 @@
 
 namespace cugrt::codegen {
 
-/// By op.
+/// Indexed by op.
 constexpr Status (*kFamilies[])(OpEmitter &) = {
 #define rule(name) emit_##name
 #define CUGRT_OP(name, operands, results, RULE, ...) RULE,
@@ -62,7 +62,7 @@ ir::ExprId OpEmitter::count(const ir::Type &type, size_t begin, size_t end) {
   return element_count(exprs(), dims.subspan(begin, std::min(end, dims.size()) - begin));
 }
 
-/// Of an op that is no launch yet.
+/// The view of an op that is no launch yet.
 static std::optional<OpView> view_of(ir::Module &module, const ir::Function &function,
                                      const ir::Binding &made) {
   std::vector<ir::TypeId> operands, results;

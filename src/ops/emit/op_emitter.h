@@ -1,4 +1,4 @@
-// From tensor-level ops to launches of the library's kernels.
+// Emits launches of the library's kernels for tensor-level ops.
 //
 // Each rule has emit_NAME in the file of its ops: its choice among kernels, the kernels' parameters
 // with their access, and their launch rules stand there once. Operands and results are contiguous
@@ -48,7 +48,7 @@ inline bool computes_in_tf32(ir::DType dtype, const KernelChoice &choice) {
 inline int64_t byte_stages(const Target &target) {
   return shared_bytes_of_multiprocessor(target) < 160 << 10 ? 3 : 4;
 }
-/// What they take of a tile of so many rows and columns.
+/// Bytes that they take for a tile of so many rows and columns.
 inline int64_t byte_stage_bytes(const Target &target, int64_t rows, int64_t columns) {
   constexpr int64_t kDepth = 64;
   return byte_stages(target) * (rows + columns) * kDepth;
@@ -66,7 +66,7 @@ int64_t repacked_low_bits(ir::DType dtype);
 int64_t slices_of_blocks(int64_t depth);
 /// The rounds of 128 elements that each of them has.
 int64_t rounds_of_blocks(int64_t depth);
-/// What registers hold of such rounds while they are on their way.
+/// Most of such rounds that registers hold while they are on their way.
 inline constexpr int64_t kMostRoundsAhead = 6;
 
 /// The option of kernels that read positions: whether they are of 64 bits.
@@ -84,12 +84,12 @@ void emit_permutation(KernelTable &table, ir::FunctionBuilder &builder, ir::Valu
                       SourceLocation location, ir::ExprId base = {});
 
 /// Appends a launch that copies contiguous `source` to contiguous `target`, which differs along
-/// `axis` only: longer by zeros, or shorter by what is cut off. The launch is sized by `space`
-/// elements alone. The dtype has whole bytes.
+/// `axis` only: it is longer by zeros, or cut shorter. Only `space` elements size the launch. The
+/// dtype has whole bytes.
 void emit_resize(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId source,
                  ir::ValueId target, size_t axis, ir::ExprId space, SourceLocation location);
 
-/// What the families' functions work with: one call, and where its launches go.
+/// Context of the families' functions: one call, and the place of its launches.
 class OpEmitter {
 public:
   OpEmitter(KernelTable &table, ir::FunctionBuilder &builder, const OpCall &call)
@@ -121,7 +121,7 @@ public:
   ir::ValueId result(size_t i = 0) const { return call_.results[i]; }
   /// Copies, since interning further types may move the pool's.
   ir::Type type(ir::ValueId value) const;
-  /// Of the op itself, whatever is fused with it.
+  /// The operand's type for the op itself, whatever is fused with it.
   ir::Type operand_type(size_t i) const;
   ir::Type result_type(size_t i = 0) const;
 
@@ -140,7 +140,7 @@ public:
   size_t word(std::string_view name) const { return ir::op_word(call_.op, call_.attributes, name); }
   /// An axis attribute, counted from the front.
   size_t axis(size_t rank) const;
-  /// Of transpose: for each axis of the result, the operand's.
+  /// For transpose: the operand's axis of each of the result's.
   std::vector<size_t> permutation(size_t rank) const;
 
   /// The error for a dtype or form that no kernel takes: "conv2d of i32: `what`".
@@ -188,9 +188,9 @@ void emit_section(OpEmitter &op, ir::ValueId whole, ir::ValueId part, size_t axi
 /// Appends a launch that copies a contiguous tensor to another of the same type.
 void emit_copy(OpEmitter &op, ir::ValueId source, ir::ValueId target);
 
-/// Gives a launch `count` counters of u32 as `counters`: state of the session, of a size that
-/// bounds limit, which launches of a block share. They are 0 between launches: who counts last
-/// leaves them.
+/// Gives a launch `count` counters of u32 as `counters`: bounded state of the session, which
+/// launches of a block share. They are 0 between launches: the thread that counts last resets
+/// them.
 void add_counters(OpEmitter &op, KernelLaunch &launch, ir::ExprId count);
 
 /// Gives a launch what blocks that share out tiles of its result need, as `parts` and `counters`:
@@ -199,8 +199,8 @@ void add_counters(OpEmitter &op, KernelLaunch &launch, ir::ExprId count);
 void add_shared_tiles(OpEmitter &op, KernelLaunch &launch, ir::ExprId tiles, int64_t sums,
                       ir::DType dtype = ir::DType::f32);
 
-/// What cache_write says of its positions, and of its sequences where these are valid, that lie
-/// outside of the cache.
+/// Symbols with which cache_write reports positions, and sequences if these are valid, outside of
+/// the cache.
 struct CacheSymbols {
   ir::ExprId position, sequence;
 };

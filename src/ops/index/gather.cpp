@@ -58,8 +58,8 @@ Types Inference::one_hot() const {
 
 namespace cugrt::padding {
 
-// Negative ones count from the end, and those outside are moved to it or left out: in a bucket both
-// would be the bucket's. So what is looked up along a padded dimension is refused.
+// Negative indices count from the end, and indices outside are moved to it or left out; in a bucket
+// both would refer to the bucket's end. So indexing along a padded dimension is refused.
 
 Status OpPadding::gather() {
   const size_t along = op_ == Op::gather ? axis() : 0;

@@ -126,7 +126,7 @@ static std::vector<ir::ExprId> first(std::span<const ir::ExprId> values, size_t 
   return result;
 }
 
-// A launch that adds the updates to what the result holds, with the operands that all have.
+// Makes a launch that adds the updates to the result, with the operands that all forms have.
 static KernelLaunch scatter_launch(OpEmitter &op) {
   const ir::DType dtype = op.operand_type(0).dtype;
   // By the word's number: functions of elementwise/operations.cuh.

@@ -11,8 +11,8 @@
 
 namespace cugrt::ir {
 
-/// One bound of a slice as a position of a dimension `d`, within [low, high]: by Python's rule it
-/// counts from the end when it is negative.
+/// One bound of a slice as a position of a dimension `d`, within [low, high]: by Python's rule a
+/// negative one counts from the end.
 static ExprId position(ExprPool &exprs, int64_t bound, ExprId d, ExprId low, ExprId high) {
   if (bound == std::numeric_limits<int64_t>::max())
     return high;
@@ -167,7 +167,7 @@ Status OpPadding::slice() {
     if (operands_.size() > 1) {
       if (all_.is_padded(operands_[1].dims[d]))
         return refuse(1, d, "begins behind");
-      // Else what was brought may lie behind the shorter part, and counts as added.
+      // Otherwise a caller's elements may lie behind the shorter part, and count as added.
       keeps[d] = exprs.as_constant(operands_[1].dims[d]) == 0 && from == to;
     }
     for (size_t i = 0; i < axes.size(); ++i) {
@@ -189,7 +189,7 @@ Status OpPadding::slice() {
   return {};
 }
 
-/// What is put behind a padded dimension must be what stands there already.
+/// Elements put behind a padded dimension must equal those that are there already.
 Status OpPadding::pad() {
   const std::vector<int64_t> before = list("before"), after = list("after");
   const std::string mode = ir::op_string(op_, attributes_, "mode");

@@ -76,7 +76,7 @@ std::optional<KnownTensor> KnownOps::truncated(const Fractions &x, DType to) {
   return out;
 }
 
-/// The quotient by a whole number, or by what is one over a power of two.
+/// The quotient by a whole number, or by one over a power of two.
 std::optional<KnownFractions> KnownOps::divided(Fractions a, const Fractions &b) {
   if (b.above.size() != 1 || a.above.dims.size() < b.above.dims.size())
     return std::nullopt;

@@ -41,7 +41,7 @@ bool compares(Op op);
 inline constexpr int64_t kMostKnownElements = 4096;
 
 inline bool is_real(DType dtype) { return info(dtype).kind == DTypeKind::floating; }
-/// None where a dimension is negative, or the count does not fit into 64 bits.
+/// None if a dimension is negative, or the count does not fit into 64 bits.
 std::optional<int64_t> element_count(std::span<const int64_t> dims);
 
 /// The evaluator. Every function gives none where the result is not known before a run, is too
@@ -58,13 +58,13 @@ public:
 
   // --- Arithmetic: arithmetic.cpp ---
   std::optional<Tensor> unary(Op op, const Tensor &x);
-  /// Of one dtype; dimensions stretch.
+  /// Both have one dtype; dimensions stretch.
   std::optional<Tensor> binary(Op op, const Tensor &a, const Tensor &b);
   std::optional<Tensor> where(const Tensor &condition, const Tensor &a, const Tensor &b);
   std::optional<Tensor> cast(const Tensor &x, DType to);
   /// The elements of `x` along an axis, of which there is one at least, by a binary op.
   std::optional<Tensor> combined(Op op, const Tensor &x, size_t axis);
-  /// From `start` on, before `limit`, `step` apart; each has one element.
+  /// Numbers from `start` on, before `limit`, `step` apart; each operand has one element.
   std::optional<Tensor> range(const Tensor &start, const Tensor &limit, const Tensor &step);
   /// A tensor of `dims` that has the one element of `value` everywhere.
   std::optional<Tensor> full(const Ints &dims, const Tensor &value);
@@ -95,7 +95,7 @@ public:
   std::optional<Tensor> truncated(const Fractions &x, DType to);
   /// add, sub, mul, div, maximum or minimum.
   std::optional<Fractions> binary(Op op, const Fractions &a, const Fractions &b);
-  /// By an op that compares.
+  /// Compares by `op`.
   std::optional<Tensor> compared(Op op, Fractions a, Fractions b);
   /// The elements along an axis by add, maximum or minimum.
   std::optional<Fractions> combined(Op op, const Fractions &x, size_t axis);
@@ -107,7 +107,7 @@ public:
 private:
   ExprId constant(int64_t value) { return exprs_.constant(value); }
   std::optional<int64_t> known(ExprId e) const { return exprs_.as_constant(e); }
-  /// As the dtype holds it, where the expression is a number.
+  /// The expression as the dtype holds it, if it is a number.
   ExprId wrapped(DType dtype, ExprId e);
   std::optional<ExprId> integer_op(Op op, DType dtype, ExprId a, ExprId b);
   std::optional<ExprId> quotient(DType dtype, ExprId a, ExprId b);
@@ -119,10 +119,10 @@ private:
   std::function<Interval(ExprId)> range_;
 };
 
-/// What both stretch to: dimensions are equal, or one of them is 1.
+/// The dimensions that both stretch to: they are equal, or one of them is 1.
 std::optional<std::vector<int64_t>> known_broadcast(std::span<const int64_t> a,
                                                     std::span<const int64_t> b);
-/// For each element of a tensor of `to`, that of the tensor of `from` which stretches to it.
+/// For each element of a tensor of `to`, the element of a tensor of `from` that stretches to it.
 std::vector<size_t> known_places(std::span<const int64_t> from, std::span<const int64_t> to);
 
 } // namespace cugrt::ir

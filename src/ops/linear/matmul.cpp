@@ -111,17 +111,17 @@ void batch_parameters(OpEmitter &op, KernelLaunch &launch, std::vector<Dimension
 
 // --- Choice among the variants -------------------------------------------------------------------
 
-/// What a choice depends on: sizes, as the launch's parameters or over the function's symbols.
+/// Facts for the choice: sizes, as the launch's parameters or over the function's symbols.
 struct Product {
   ir::ExprId rows, columns, batch;
   bool has_tall = false;  // tall tiles may be taken
   bool has_tiles = false; // kernels/shared/number_tile.cuh takes what rows few_rows leaves
 };
 
-/// Where a variant is taken, unless one before it is. The rules are a model of cost with two facts:
-/// few rows are bound by reading the right matrix once, for as many sums as there are rows, and a
-/// variant with large tiles reads less but leaves a device idle when there are fewer tiles than it
-/// has multiprocessors to fill.
+/// Predicate of a variant, unless an earlier one holds. The rules are a model of cost with two
+/// facts: few rows are bound by reading the right matrix once, for as many sums as there are rows,
+/// and a variant with large tiles reads less but leaves a device idle when there are fewer tiles
+/// than it has multiprocessors to fill.
 enum class Where {
   few_rows,          // at most the tile's; c as it is
   these_rows,        // as many as the tile's; c transposed, without rings
@@ -263,7 +263,7 @@ std::vector<const Variant *> reachable_variants(OpEmitter &op, const Product &p,
   const bool narrow = has_tensor_cores(dtype, choice.target), tensor_cores = narrow || tf32;
   const bool rings = has_rings(dtype, choice.target);
   const bool large = tensor_cores && large_stages(choice.target) > 2;
-  // Of the forms for transposed operands, those of the most rows take any number, in strips.
+  // Forms for transposed operands with the most rows take any number, in strips.
   const std::string wanted = choice.matmul != "gemv" || !transposed ? choice.matmul
                              : rings                                ? "stream_8"
                                                                     : "gemv_8";
@@ -355,8 +355,8 @@ int64_t splits_of(OpEmitter &op, std::span<const Variant *const> variants, const
       1, std::min({kMostSplits, (*depth + step - 1) / step / kLeastSteps, places / *tiles}));
 }
 
-/// Dynamic shared memory for four stages of the only variant, tiles of 64 x 64 of which three fit
-/// into what a block has unasked, where with them all blocks are resident at once; else 0.
+/// Dynamic shared memory for four stages if the only variant has tiles of 64 x 64, three of which
+/// fit into a block's default memory, and all blocks are resident at once with them; else 0.
 int64_t staged_bytes(OpEmitter &op, std::span<const Variant *const> variants, const Product &p,
                      int64_t splits) {
   constexpr int64_t kStages = 4 * (16 << 10), kOfDriver = 1 << 10;
@@ -372,8 +372,8 @@ int64_t staged_bytes(OpEmitter &op, std::span<const Variant *const> variants, co
              : 0;
 }
 
-/// What no launch takes is not compiled: of f16 that is most of the code. Rings, large and tall
-/// tiles are compiled where that is told.
+/// Leaves variants that no launch takes uncompiled: for f16 they are most of the code. Options ask
+/// for rings, large and tall tiles.
 void leave_out_others(KernelLaunch &launch, std::span<const Variant *const> variants,
                       ir::DType dtype, bool tf32, bool transposed) {
   for (const Variant &v : kVariants) {

@@ -116,10 +116,10 @@ bool has_tiles(ir::DType dtype, ir::DType format, int64_t n, int64_t depth) {
   return !has_short_d(format) || n * (depth / unit) % 2 == 0; // the last d is in a whole word
 }
 
-/// Of matmul_stream_4.
+/// Rows of matmul_stream_4.
 constexpr int64_t kFewRowsOfF32 = 4;
 
-/// What the form of tiles depends on.
+/// Facts for the choice of a form of tiles.
 struct TiledProduct {
   ir::DType x, w;
   int64_t n, k;
@@ -262,7 +262,7 @@ Status emit_matmul_blocks(OpEmitter &op) {
     const bool is_f32 = x.dtype == ir::DType::f32; // which takes as long as it has rows
     auto stays = [&](int64_t most, const std::string &name, const std::string &option) {
       const int64_t slot = stream_slot_bytes(x.dtype, w.dtype, most);
-      // As many blocks as the kernel's registers leave.
+      // At most as many blocks as the kernel's registers allow.
       const StreamRing ring = stream_ring(slot, 0, is_f32 && most > 1 ? 1 : 2, target);
       launch.option(option + "=" + std::to_string(ring.slots));
       const int64_t blocks =
@@ -271,7 +271,7 @@ Status emit_matmul_blocks(OpEmitter &op) {
                      exprs.mul(exprs.min(rows, exprs.constant(1)), exprs.constant(blocks)), threads,
                      ring.slots * slot);
     };
-    // Of prompts few rows are the last part: one form will do, since each is compiled for seconds.
+    // Few rows of a prompt are its last part: one form will do, as each takes seconds to compile.
     const bool goes_on = range.upper > kMostStreamRows;
     if (streams && range.lower <= 1 && !goes_on)
       stays(1, "matmul_stream_1", "-DSLOTS_1");
@@ -281,7 +281,7 @@ Status emit_matmul_blocks(OpEmitter &op) {
     const bool has_eight = streams && !(is_f32 && goes_on);
     if (has_eight && range.lower <= kMostStreamRows && range.upper > fewer)
       stays(kMostStreamRows, "matmul_stream", "-DSLOTS");
-    // As many rows as the forms before leave; few of them, behind four of f32, are tiles', too.
+    // The rows that the forms before leave; tiles also take few of them, behind four of f32.
     const int64_t taken = has_eight ? kMostStreamRows : streams ? kFewRowsOfF32 : 0;
     if (tiled ? !streams && range.lower <= kMostStreamRows : taken == 0 || taken < range.upper)
       launch.variant("", tiled ? at_most(kMostStreamRows) : ir::ExprId(), tiles(is_f32 ? 4 : 8, 16),

@@ -52,7 +52,7 @@ Types Inference::matmul_integer() const {
 
 namespace cugrt::codegen {
 
-// Bytes of which rows of `inner` are known to be multiples, or may be: COPY_BYTES.
+// COPY_BYTES: bytes that rows of `inner` are known to be multiples of, or may be.
 static int64_t copied_bytes(OpEmitter &op, ir::ExprId inner) {
   ir::ExprPool &exprs = op.exprs();
   for (int64_t bytes : {16, 8, 4})

@@ -46,7 +46,7 @@ int64_t stream_rows(ir::DType dtype, int64_t rows) {
 
 int64_t stream_slot_bytes(ir::DType dtype, ir::DType format, int64_t rows) {
   const int64_t elements = slot_elements(format);
-  // Of several rows of f32 a slot with blocks would be mostly x.
+  // With several rows of f32, most of a slot with blocks would be x.
   const bool is_mostly_x =
       dtype == ir::DType::f32 && ir::info(format).kind == ir::DTypeKind::block && rows > 1;
   const int64_t of_row = elements * ir::info(dtype).bytes_per_block + padding(format);
@@ -56,7 +56,7 @@ int64_t stream_slot_bytes(ir::DType dtype, ir::DType format, int64_t rows) {
 
 StreamRing stream_ring(int64_t slot_bytes, int64_t beside, int64_t most_blocks,
                        const Target &target) {
-  // What a block has of sums, and what the driver takes.
+  // Bytes of a block's sums, and of the driver.
   constexpr int64_t kSums = 9 << 10, kOfDriver = 1 << 10;
   auto slots = [&](int64_t blocks) {
     const int64_t room =

@@ -46,7 +46,7 @@ TileForms register_tiles(const std::string &entry, ir::DType dtype, int64_t dept
 
 std::optional<NumberTiles> number_tiles(OpEmitter &op, ir::DType dtype, ir::ExprId m, ir::ExprId n,
                                         ir::ExprId k) {
-  // Those of prompts' parts.
+  // Most rows in parts of prompts.
   constexpr int64_t kMostRows = 1024;
   const KernelChoice &choice = op.table().choice();
   const ir::Interval rows = op.exprs().range(m, op.builder().function().symbol_domain(op.exprs()));

@@ -23,8 +23,8 @@ struct TileForm {
 inline constexpr int64_t kMostRowsOfSmallTiles = 64;
 typedef std::array<TileForm, 2> TileForms;
 
-/// As many parts of `depth` elements of k as have `least` each: the last block reads the sums of
-/// all, so that smaller ones would take longer for sums than for products.
+/// Parts of `depth` elements of k with `least` each: the last block adds the sums of all, so
+/// smaller parts would take longer for sums than for products.
 int64_t parts_of_tile(int64_t depth, int64_t least, int64_t most);
 
 /// How many blocks with so many bytes of dynamic shared memory the device holds, `most` a
@@ -35,8 +35,8 @@ int64_t places_of_tiles(int64_t shared_bytes, int64_t most, const Target &target
 TileForms register_tiles(const std::string &entry, ir::DType dtype, int64_t depth,
                          const Target &target);
 
-/// Likewise for x [m, k] of f32 times numbers [n, k], where more than eight rows, but not any
-/// number of them, come with the launch.
+/// Likewise for x [m, k] of f32 times numbers [n, k]; the launch has more than eight rows, up to a
+/// limit.
 struct NumberTiles {
   TileForms forms;
   int64_t n;
@@ -49,7 +49,7 @@ std::optional<NumberTiles> number_tiles(OpEmitter &op, ir::DType dtype, ir::Expr
 /// `dtype` and so many elements together a row.
 void bound_sums(TileForms &forms, ir::DType dtype, int64_t elements, const ir::Interval &rows);
 
-/// Bytes of which rows of both factors are known to be multiples, or may be, up to 16: COPY_BYTES.
+/// COPY_BYTES: bytes, up to 16, that rows of both factors are known to be multiples of, or may be.
 int64_t copied_bytes(OpEmitter &op, ir::DType dtype, ir::ExprId k, ir::ExprId n);
 
 /// Sums of the tiles that are cut, as many as there can be, and a counter for each of them.

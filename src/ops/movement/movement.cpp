@@ -81,7 +81,7 @@ Status OpPadding::transpose() {
   return {};
 }
 
-/// Padding of the last operand stays behind what was brought.
+/// Padding of the last operand stays behind the caller's elements.
 Status OpPadding::concat() {
   const size_t along = axis();
   for (size_t i = 0; i < operands_.size(); ++i)
@@ -180,7 +180,7 @@ static ir::ValueId view_along_axis(OpEmitter &op, ir::ValueId whole, size_t axis
   const std::vector<ir::ExprId> strides = contiguous_strides(op.exprs(), type.dims);
   const ir::ExprId bytes = op.constant(ir::info(type.dtype).bytes_per_block);
   ir::ExprId offset = op.exprs().mul(op.exprs().mul(begin, strides[axis]), bytes);
-  // Of nothing the storage may have no bytes.
+  // The storage of an empty result may have no bytes.
   const ir::SymbolDomain domain = op.builder().function().symbol_domain(op.exprs());
   if (op.exprs().range(op.count(type), domain).upper <= 0)
     offset = op.constant(0);

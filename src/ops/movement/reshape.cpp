@@ -14,7 +14,7 @@ ExprId Inference::product(const Dims &dims) const {
   return total;
 }
 
-/// The attribute's dimensions; a single -1 becomes what is left over.
+/// The attribute's dimensions; a single -1 becomes the rest of the elements.
 Result<Dims> Inference::attribute_shape(ExprId total) const {
   Dims out;
   size_t open = SIZE_MAX;
@@ -56,9 +56,9 @@ Types Inference::reshape() const {
 
 namespace cugrt::padding {
 
-/// The tensor's linear order is a product of parts, of which all but the first are padded: what is
-/// not padded joins the part before it. Each dimension of the result must take whole parts from the
-/// right, or unpadded factors of one: then what was added stays in its places.
+/// The tensor's linear order is a product of parts, of which all but the first are padded: an
+/// unpadded dimension joins the part before it. Each dimension of the result must take whole parts
+/// from the right, or unpadded factors of one: then added elements stay in their places.
 Status OpPadding::reshape() {
   struct Part {
     ExprId size;

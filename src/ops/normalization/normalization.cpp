@@ -12,7 +12,7 @@ namespace cugrt::codegen {
 
 // kernels/normalization/group_norm.cu: warps of a block, and what their sums take of its memory.
 constexpr int64_t kMostWarps = 16, kPartBytes = 32 << 10, kMostGroupChannels = 1024;
-// Of a block's channels: neighbours that a pixel is read in, where blocks are enough without.
+// Neighbouring channels that a block reads of a pixel, if there are enough blocks without.
 constexpr int64_t kWideBytes = 64, kLeastBytes = 4;
 
 } // namespace cugrt::codegen

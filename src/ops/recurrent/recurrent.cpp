@@ -20,7 +20,7 @@ Status Inference::check_state(size_t i, const Dims &wanted, DType dtype) const {
   return {};
 }
 
-/// Of weights of bytes: operands 3 and 4, one for each direction or for each of its columns.
+/// Checks weights of bytes: operands 3 and 4, one for each direction or for each of its columns.
 static Status check_weights(const Inference &op, const Dims &weights) {
   CUGRT_TRY(op.check_dtype(0, DType::f32));
   CUGRT_TRY(op.check_byte(1));
@@ -62,7 +62,7 @@ Types Inference::recurrent() const {
   const Dims state = {directions, batch, hidden};
   const DType dtype = type(0).dtype;
   const bool is_narrow = dtype == DType::f16 || dtype == DType::bf16;
-  // What it begins with is f32, or of the gates' dtype.
+  // Initial states are f32, or have the gates' dtype.
   const size_t first = has(states) || !has_cell ? states : states + 1;
   const DType first_dtype =
       has(first) && is_narrow && type(first).dtype == DType::f32 ? DType::f32 : dtype;
@@ -117,8 +117,8 @@ namespace cugrt::codegen {
 
 namespace {
 
-/// What the launch takes besides gates and weights, where it is there: a parameter and the option
-/// that asks for it.
+/// An optional operand of the launch besides gates and weights: a parameter and the option that
+/// adds it.
 struct Optional {
   size_t operand;
   std::string name, option;
@@ -152,7 +152,7 @@ struct Resident {
 constexpr int64_t kResidentUnits = 8, kResidentThreads = 32 * kResidentUnits, kResidentHead = 16;
 constexpr int64_t kResidentSince = 80;
 
-/// Where docs/kernels.md says that the weights stay on the chip.
+/// Follows the rule of docs/kernels.md for weights that stay on the chip.
 std::optional<Resident> resident_of(OpEmitter &op, const ir::Type &gates, const ir::Type &weights) {
   constexpr int64_t kMostHidden = 768; // beyond, registers do not hold the rows of a warp
   constexpr int64_t kLeastWeightBytes =

@@ -91,7 +91,7 @@ Status OpPadding::reduce() {
 
 Status OpPadding::argmax() {
   const size_t along = axis();
-  // Of equal elements the first one wins, and is no added one.
+  // The first of equal elements wins, which is never an added one.
   const Fill harmless = flag("last") ? Fill::any : op_ == Op::argmax ? Fill::lowest : Fill::highest;
   CUGRT_TRY(take(0, along, harmless));
   for (size_t d = 0, to = 0; d < rank(0); ++d)
@@ -160,7 +160,7 @@ struct Columns {
   int64_t vector = 1, across = kMostAcross, splits = 1;
 };
 
-/// `run`: the innermost kept dimension. What computes the operand does not count, so that sums have
+/// `run`: the innermost kept dimension. Ignores the op that computes the operand, so that sums have
 /// one order, fused or not.
 Columns choose_columns(OpEmitter &op, ir::DType dtype, ir::ExprId run, ir::ExprId kept,
                        ir::ExprId reduced) {
@@ -300,7 +300,7 @@ static Status emit_split_argmax(OpEmitter &op, const ir::Type &x,
   const ir::ExprId chunk =
       exprs.mul(exprs.ceildiv(axis, exprs.constant(kSplitThreads * kMaxSplits)),
                 exprs.constant(kSplitThreads));
-  // One also of a row of no elements: what joins them reads the first.
+  // One also for an empty row: the kernel that joins them reads the first.
   const ir::ExprId splits =
       exprs.max(exprs.ceildiv(axis, exprs.max(chunk, exprs.constant(1))), exprs.constant(1));
   const std::vector<ir::ExprId> dims = {outer, splits};

@@ -1,4 +1,4 @@
-// What the rules of several ops share: checks of operands, broadcasting, windows.
+// Functions that rules of several ops share: checks of operands, broadcasting, windows.
 #include "ops/table/infer_op.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ std::string Inference::text(ExprId e) const {
          "'";
 }
 
-/// Without a function no symbol is negative, and nothing else is known of one.
+/// Without a function, no symbol is negative and nothing else is known of symbols.
 static std::vector<Interval> open_bounds(const ExprPool &exprs, ExprId e) {
   std::vector<SymbolId> symbols;
   exprs.collect_symbols(e, symbols);

@@ -114,7 +114,7 @@ Status Inference::check_attributes() const {
   return {};
 }
 
-/// By op.
+/// Indexed by op.
 constexpr Types (Inference::*kInferenceRules[])() const = {
 #define rule(name) &Inference::name
 #define CUGRT_OP(name, operands, results, RULE, ...) RULE,

@@ -1,4 +1,4 @@
-// How the result types of ops are inferred, within the IR's layer: one call and the rules for it.
+// Infers result types of ops, within the IR's layer: one call and the rules for it.
 //
 // A rule reads operands' types and attributes that have been checked against the op's table, and
 // gives the result types or an error that names what is wrong. An op's row names
@@ -35,7 +35,7 @@ struct Inference {
   /// The types of an op with one result.
   Types one(DType dtype, Dims dims) const;
 
-  /// What `e` may be within the bounds of the function's symbols; none are known to be negative.
+  /// The interval of `e` by the function's bounds of symbols; without one, none is negative.
   Interval range_of(ExprId e) const;
   bool never_negative(ExprId e) const;
 
@@ -74,7 +74,7 @@ struct Inference {
                           const std::array<int64_t, 2> &padding, int64_t dilation) const;
   /// Makes of a convolution's result over dimensions from `first` on what `phases` and `cut` say.
   Status spread(Dims &out, size_t first, size_t channels) const;
-  /// Of a convolution over `axes` dimensions behind [batch, channels].
+  /// Types of a convolution over `axes` dimensions behind [batch, channels].
   Types convolution(size_t axes, DType result) const;
   /// Operand i, where present, is a zero point of operand `of`: its dtype, one or one for each of
   /// `length`.
@@ -88,7 +88,7 @@ struct Inference {
   Status check_state(size_t i, const Dims &wanted, DType dtype) const;
   /// The dimensions of operand 1 without `axes`, or with 1 there where keep_dims asks for it.
   Types without_axes(DType result, std::vector<int64_t> axes) const;
-  /// Of attribute shape; a single -1 becomes what is left over of `total` elements.
+  /// The dimensions of attribute shape; a single -1 becomes the rest of `total` elements.
   Result<Dims> attribute_shape(ExprId total) const;
 
   Types broadcasting(DType result, size_t first = 0) const;

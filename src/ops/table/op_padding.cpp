@@ -1,4 +1,4 @@
-// What the padding rules of all ops share. See op_padding.h.
+// Functions that padding rules of all ops share. See op_padding.h.
 #include "ops/table/op_padding.h"
 
 #include <algorithm>
@@ -156,7 +156,7 @@ Fill OpPadding::fill(size_t i, size_t to, size_t result) const {
   return operands_[i].is_number() ? operands_[i].facts.all : Fill::any;
 }
 
-/// Of sums of products of all operands' elements: 0 where one of them is 0 and the rest are
+/// The fill of sums of products of all operands' elements: 0 if one is 0 and the rest are
 /// numbers.
 Fill OpPadding::linear(size_t to) const {
   bool zero = false, number = true;
@@ -169,7 +169,7 @@ Fill OpPadding::linear(size_t to) const {
   return !number ? Fill::any : zero ? Fill::zero : Fill::finite;
 }
 
-/// Of what keeps zeros, and makes numbers of numbers.
+/// The fill after an op that keeps zeros, and makes numbers of numbers.
 Fill OpPadding::like_first(size_t to) const {
   const Fill first = fill(0, to);
   return first == Fill::zero ? first : padding::is_number(first) ? Fill::finite : Fill::any;

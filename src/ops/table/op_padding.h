@@ -13,7 +13,7 @@ namespace cugrt::padding {
 using ir::ExprId;
 using ir::Op;
 
-/// What the elements are that a bucket adds along one dimension, whatever their other coordinates.
+/// The elements that a bucket adds along one dimension, whatever their other coordinates.
 enum class Fill : uint8_t {
   zero,
   one,
@@ -26,8 +26,8 @@ enum class Fill : uint8_t {
 };
 inline bool is_number(Fill fill) { return fill <= Fill::finite || fill == Fill::place; }
 
-/// One dimension of a value. What callers bring stands in front, what is added behind, along each
-/// of `parts`: one, or several that a reshape joined, the outermost first. Parts but the first are
+/// One dimension of a value. The caller's elements stand in front, added ones behind, along each of
+/// `parts`: one, or several that a reshape joined, the outermost first. All parts but the first are
 /// padded.
 struct Dim {
   std::vector<ExprId> parts;
@@ -35,7 +35,7 @@ struct Dim {
   auto operator<=>(const Dim &) const = default;
 };
 
-/// Of one value. `all` says what every element is, of constants that are all alike; else `finite`.
+/// Facts about one value. `all`: the fill of a constant whose elements are alike; else `finite`.
 struct Facts {
   std::vector<Dim> dims;
   Fill all = Fill::finite;
@@ -66,7 +66,7 @@ private:
   const std::vector<bool> &padded_;
 };
 
-/// One operand of an op.
+/// An operand of an op.
 struct PaddingOperand {
   bool present = false;
   std::string name;
@@ -76,8 +76,8 @@ struct PaddingOperand {
   bool is_number() const;   // all that was added, along whichever dimension
 };
 
-/// The rule of one op. Each padded dimension of an operand must be carried to a dimension of a
-/// result, or be declared harmless; what no rule speaks of is refused.
+/// The rule of one op. It must carry each padded dimension of an operand to a dimension of a
+/// result, or declare it harmless; a dimension that it does not mention is refused.
 class OpPadding {
 public:
   OpPadding(PaddedSymbols &all, Op op, std::span<const ir::Attribute> attributes,
@@ -104,16 +104,16 @@ private:
   size_t axis() const { return axis(integer("axis")); }
 
   Status refuse(size_t operand, size_t dim, const char *how, bool may_choose = false) const;
-  /// Results do not depend on what is added along this dimension if that is `harmless`; with
+  /// Results do not depend on elements added along this dimension if they are `harmless`; with
   /// Fill::any they always do.
   Status take(size_t operand, size_t dim, Fill harmless);
   /// It becomes a dimension of a result, in its order.
   Status carry(size_t operand, size_t dim, size_t to, size_t result = 0);
-  /// Likewise, with other elements in it: those that callers bring must be in front.
+  /// Likewise, for a dimension with other elements: the caller's must be in front.
   Status follow(size_t operand, size_t dim, size_t to, size_t result = 0);
   /// Aligned at the last dimension, as NumPy broadcasts; the last `without` ones are left out.
   Status align(size_t operand, size_t without = 0);
-  /// What operand i has along dimension `to` of the result.
+  /// The fill of operand i along dimension `to` of the result.
   Fill fill(size_t i, size_t to, size_t result = 0) const;
   Fill linear(size_t to) const;
   Fill like_first(size_t to) const;
@@ -142,11 +142,11 @@ private:
   std::vector<PaddingOperand> operands_;
   std::vector<std::vector<bool>> covered_; // by operand and dimension
   std::vector<Facts> results_;
-  /// By result and dimension: which operands' dimensions it comes from.
+  /// For each result and dimension: the operands' dimensions that it comes from.
   std::vector<std::vector<std::vector<std::pair<size_t, size_t>>>> sources_;
 };
 
-/// What two choices have in common.
+/// The fill that covers both choices.
 Fill either(Fill a, Fill b);
 
 } // namespace cugrt::padding

@@ -54,10 +54,10 @@ struct Counting {
   Count each() const { return given(); }
   /// Each result a sum of `length` products, and a bias where operand 2 is one.
   Count products(const Count &length) const { return given() * (2 * length + double(has(2))); }
-  /// Channels of a group times window: what one output sums over. Axis 0 of the weights is not
-  /// among them.
+  /// Channels of a group times window: the terms of one output's sum. Excludes axis 0 of the
+  /// weights.
   Count of_window() const { return Count(dims(1).subspan(1)); }
-  /// Gates of this many elements, each a sum over the state, and what follows of each.
+  /// Counts gates of this many elements: each is a sum over the state, with the ops that follow.
   Count recurrence() const {
     return elements(0) * (2 * Count(std::span(results[0].dims).last(1)) + 3);
   }

@@ -5,7 +5,7 @@
 
 namespace cugrt::ir {
 
-/// What a device has a rate of its own for.
+/// Kinds of operations for which a device has different rates.
 enum class OperationKind : uint8_t {
   vector, // additions, multiplications, comparisons and functions, one by one
   f16,    // of products of f16 or bf16, which tensor cores take
@@ -32,9 +32,9 @@ struct Operations {
   std::vector<OperationTerm> terms{}; // their sum is how many
 };
 
-/// Of a checked op on these operands. A product and its sum are two; what moves elements is none; a
-/// function of an element is one. Counted is what the op's definition says for these sizes, however
-/// kernels compute it: lengths, masks and zero padding take nothing away. docs/measuring.md is the
+/// Counts a checked op on these operands. A product and its sum are two; moving elements is none; a
+/// function of an element is one. The count follows the op's definition for these sizes, however
+/// kernels compute it: lengths, masks and zero padding reduce nothing. docs/measuring.md is the
 /// reader's version.
 Operations count_operations(Op op, std::span<const SizedTensor> operands,
                             std::span<const SizedTensor> results,

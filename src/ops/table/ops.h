@@ -22,13 +22,13 @@ struct SliceDimension {
   ExprId begin, size;
   int64_t step;
 };
-/// What a slice's attributes say of a tensor of dimensions `dims`, by Python's rules: negative
-/// positions count from the end, what lies outside is left out.
+/// Applies a slice's attributes to a tensor of dimensions `dims`, by Python's rules: negative
+/// positions count from the end, positions outside are left out.
 Result<std::vector<SliceDimension>> slice_dimensions(ExprPool &exprs, std::span<const ExprId> dims,
                                                      std::span<const Attribute> attributes);
 
-/// The pattern of an op on operands of these types (absent ones invalid): what is `broadcast` is
-/// `elementwise` where some operand has the result's dimensions.
+/// The pattern of an op on operands of these types (absent ones invalid): a `broadcast` op is
+/// `elementwise` if some operand has the result's dimensions.
 OpPattern op_pattern(const Module &module, Op op, std::span<const TypeId> operands, TypeId result);
 
 } // namespace cugrt::ir
