@@ -243,8 +243,8 @@ public:
 
   /// The first session that uses the set uploads the weights, and `finish` computes them; later
   /// ones share them.
-  /// group's if there is
-  /// one.
+  /// `memory`: the device that they lie on, the group's if there is one.
+  /// `group`: its sessions share them; null: sessions without a group do.
   Result<std::shared_ptr<LoadedWeights>> weights(const WeightSet &set, const Device &memory,
                                                  const std::shared_ptr<GroupWeights> &group,
                                                  const LoadedWeights::Finish &finish);

@@ -141,8 +141,8 @@ public:
   bool make_instance_room();
 
   /// Waits for the work of all sessions that read the session's weights, and frees these weights'
-  /// device memory, and then that of their bases if no weights need these any more. Busy while such
-  /// a session runs or is in use; after an error the next run has them.
+  /// device memory; then that of bases that no other weights on the device read. Busy while such a
+  /// session runs or is in use; after an error the next run has them.
   /// `has_use`: the caller has the session in use.
   Status evict(const Session &session, bool has_use = false);
   bool is_resident(const Session &session);
