@@ -49,7 +49,7 @@ std::optional<CacheEntry> read_entry(std::string_view file) {
   CacheEntry entry;
   entry.kind = static_cast<OutputKind>(kind);
   entry.compiler = {get<int32_t>(file, 16), get<int32_t>(file, 20), get_digest(file, 40)};
-  // Only zeros pad it: there is one file for an entry, and nothing hides in it.
+  // Only zeros may pad it: an entry has one file, and nothing can hide in it.
   std::string_view architecture = file.substr(24, kArchitectureBytes);
   size_t length = std::min(architecture.find('\0'), architecture.size());
   if (architecture.find_first_not_of('\0', length) != std::string_view::npos)

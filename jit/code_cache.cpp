@@ -104,7 +104,7 @@ std::vector<std::string> names_in(const std::string &folder) {
   return names;
 }
 
-/// What has the name of an entry, oldest read first; removes what dead writers have left.
+/// Lists files with names of entries, oldest read first; removes files that dead writers left.
 std::vector<FileOnDisk> scan(const std::string &folder) {
   std::vector<FileOnDisk> files;
   int64_t now = now_ns();
@@ -218,7 +218,7 @@ void CodeCache::State::not_writable(const std::string &reason) {
                    (report.readable ? "written" : "used") + ": " + reason;
 }
 
-/// When something was compiled: a process that finds all it needs has nothing to be told.
+/// Called after a compilation: a process that finds all its code needs no message.
 void CodeCache::State::tell_not_writable() {
   if (report.folder.empty() || report.writable || std::exchange(told_not_writable, true))
     return;

@@ -42,8 +42,8 @@ struct CacheConfig {
   std::string problem; // of the environment, for the log; empty: none
 
   /// CUGRT_CACHE (a folder, or "off"), else $XDG_CACHE_HOME/cugrt, else ~/.cache/cugrt;
-  /// CUGRT_CACHE_READONLY; CUGRT_CACHE_LIMIT in bytes, with an optional suffix K, M or G. What is
-  /// no such limit leaves the default and is named by `problem`.
+  /// CUGRT_CACHE_READONLY; CUGRT_CACHE_LIMIT in bytes, with an optional suffix K, M or G. A limit
+  /// in another form keeps the default and is named in `problem`.
   static CacheConfig from_environment();
 };
 
@@ -59,14 +59,14 @@ struct CacheEntryInfo {
 
 class CodeCache {
 public:
-  /// An unusable folder is no error, and report() names it; one that cannot be written is told to
-  /// `log` once there is something to write.
+  /// An unusable folder is no error; report() names it. A folder that cannot be written is reported
+  /// to `log` once there is something to write.
   explicit CodeCache(CacheConfig config, Logger log = {});
   ~CodeCache();
   CodeCache(const CodeCache &) = delete;
   CodeCache &operator=(const CodeCache &) = delete;
 
-  /// The payload for `key`. With `compiler` given, an entry of another compiler is a miss.
+  /// The payload for `key`. With `compiler`, an entry of another compiler is a miss.
   std::optional<std::string> find(const CacheKey &key,
                                   const std::optional<CompilerIdentity> &compiler);
   /// Remembers a payload, in memory and on disk. Failures to write are counted, not reported.

@@ -57,8 +57,8 @@ public:
   }
 
   void run() {
-    // The cache cannot be asked before the compiler is known; a process that must start in any
-    // case tells that too.
+    // The cache needs the compiler's identity; a process that must start in any case gives
+    // it.
     if (!compiler_.is_identified())
       start_workers(order_.size());
     take_cached();
@@ -97,7 +97,7 @@ public:
   }
 
 private:
-  /// Once cancelled, always: a flag that is taken back must not let unfinished work be collected.
+  /// Stays true: a flag that is taken back must not let unfinished work be collected.
   bool stopped() {
     if (options_.cancel && options_.cancel->load())
       stopped_ = true;
@@ -112,8 +112,8 @@ private:
     return std::max<size_t>(1, std::min({processors, wanted, kMaxThreads}));
   }
 
-  /// As many processes as `kernels` call for, or none. Does not wait for them, but for the first
-  /// one's identity where that is not known.
+  /// Starts as many processes as `kernels` need, or none. Waits only for the first one's identity,
+  /// if that is unknown.
   void start_workers(size_t kernels) {
     size_t wanted = threads_for(kernels);
     if (wanted < 2 || (tried_workers_ && workers_.empty()))
@@ -137,8 +137,8 @@ private:
     std::optional<CompilerIdentity> identity; // once it has opened NVRTC
   };
 
-  /// False when the worker is of no use: then this process compiles, and says what is wrong with
-  /// the compiler if it is the compiler.
+  /// Returns false if the worker is useless: then this process compiles, and reports the problem if
+  /// the compiler has it.
   bool open_worker(Worker &worker) {
     if (worker.identity)
       return true;
@@ -150,7 +150,7 @@ private:
     return opened.ok();
   }
 
-  /// Takes from order_ what needs no compilation: what the cache has, and what cannot be asked for.
+  /// Removes requests from order_ that need no compilation: cached ones, and those without a key.
   void take_cached() {
     std::vector<size_t> missing;
     for (size_t i : order_) {
@@ -199,7 +199,7 @@ private:
     if (thread >= workers_.size())
       return compiler_.compile_here(request, keys_[i], options_.cancel);
     Worker &worker = workers_[thread];
-    // One that failed on a kernel has said so; the next kernel gets another.
+    // A worker that failed on a kernel has reported it; the next kernel gets another worker.
     if (worker.identity && !worker.process.running())
       if (auto again = compiler_.start_worker(); again.ok())
         worker = {std::move(*again), std::nullopt};
@@ -209,7 +209,7 @@ private:
                                    options_.cancel);
   }
 
-  /// An equal request was compiled already: its result, or its error (told once).
+  /// Repeats the result of an equal request, or its error, which is reported once.
   void repeat(size_t i) {
     const Result<CompileResult> &original = *results_[source_[i]];
     if (!original.ok()) {

@@ -116,7 +116,7 @@ void Compiler::State::remember(CodeCache &cache) const {
   cache.write_note(note_name(), note + "\n");
 }
 
-/// NVRTC, opened at the first call. With the lock held.
+/// Opens NVRTC at the first call. With the lock held.
 Result<const Nvrtc *> Compiler::State::open(CodeCache &cache) {
   search();
   if (nvrtc)
@@ -125,7 +125,7 @@ Result<const Nvrtc *> Compiler::State::open(CodeCache &cache) {
     return open_error.clone();
   auto opened = location.ok() ? open_nvrtc(*location)
                               : Result<std::unique_ptr<Nvrtc>>(location.status().clone());
-  // What no search by files has found, the loader may still know.
+  // The loader may know a library that no search by files has found.
   if (!location.ok() && config.use == CompilerConfig::Use::automatic && config.nvrtc_path.empty() &&
       !std::getenv("CUGRT_NVRTC"))
     for (int newest : {config.newest_major, 0})
@@ -148,7 +148,7 @@ Result<const Nvrtc *> Compiler::State::open(CodeCache &cache) {
   return nvrtc.get();
 }
 
-/// Whether it is known what an entry must match. With the lock held.
+/// Whether the identity that entries must match is known. With the lock held.
 bool Compiler::State::identified(const CodeCache &cache) {
   search();
   if (!identity && location.ok())
@@ -156,7 +156,7 @@ bool Compiler::State::identified(const CodeCache &cache) {
   return identity || !location.ok();
 }
 
-/// What an entry must match; empty: anything. Opens NVRTC only when nothing is remembered of it.
+/// The identity that an entry must match; empty: any. Opens NVRTC only if nothing is remembered.
 std::optional<CompilerIdentity> Compiler::State::expected(CodeCache &cache) {
   std::lock_guard<std::mutex> lock(mutex);
   if (!identified(cache))

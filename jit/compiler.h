@@ -45,8 +45,8 @@ struct CompileProgress {
 };
 
 struct CompileAllOptions {
-  /// Compilations at a time. 0: one for each processor this process may use, bounded by the kernels
-  /// that have to be compiled. With more than one, each runs in a process of its own
+  /// Compilations at a time. 0: one for each processor that this process may use, but at most one
+  /// for each kernel to compile. With more than one, each runs in a process of its own
   /// (worker_process.h), since NVRTC compiles one program at a time in a process.
   unsigned threads = 0;
   /// Called after each request, one call at a time, from any thread.
@@ -105,18 +105,18 @@ private:
   friend class Batch;
   struct State;
 
-  /// For the keys of requests: the files as they are now.
+  /// For keys of requests: the present content of files.
   IncludedFiles included_files() const;
-  /// From the cache; empty when it must be compiled. `key` is the request's, which costs a digest
-  /// of its source and of what that includes.
+  /// Reads the cache; empty if the request must be compiled. `key` costs a digest of the request's
+  /// source and included files.
   Result<std::optional<CompileResult>> find(const CompileRequest &request, const RequestKey &key);
-  /// What find() has missed: in this process, or in `worker`, which has `identity`.
+  /// Compiles a request that find() missed: here, or in `worker`, which has `identity`.
   Result<CompileResult> compile_here(const CompileRequest &request, const RequestKey &key,
                                      const std::atomic<bool> *cancel);
   Result<CompileResult> compile_there(const CompileRequest &request, const RequestKey &key,
                                       WorkerProcess &worker, const CompilerIdentity &identity,
                                       const std::atomic<bool> *cancel);
-  /// Into the cache, unless what is included has changed meanwhile.
+  /// Puts the result in the cache, unless an included file has changed meanwhile.
   void keep(const CompileRequest &request, const RequestKey &key, const CompilerIdentity &identity,
             const std::string &target, const CompileResult &result);
   /// A process that is opening NVRTC; not_found when all is to be compiled in this process.

@@ -1,8 +1,8 @@
-// What a source may include, read off its text without preprocessing it.
+// Finds the files that a source may include, in its text, without preprocessing it.
 //
-// Conditions are not evaluated: what stands in a branch that is not compiled, in a comment or in a
-// string is taken too. So no file that the compiler reads is missed, and one too many costs nothing
-// but a compilation when it changes.
+// Conditions are not evaluated: names in a branch that is not compiled, in a comment or in a string
+// count, too. So no file that the compiler reads is missed, and one too many costs nothing but a
+// compilation when it changes.
 #pragma once
 
 #include <string>

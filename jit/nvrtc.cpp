@@ -48,8 +48,8 @@ constexpr int kMachine = EM_AARCH64;
 constexpr int kMachine = EM_NONE; // unknown: the loader judges
 #endif
 
-/// A library for other processors, as a toolkit for cross-compiling has it beside this machine's.
-/// What is no library at all is left to the loader, which says so.
+/// A library for other processors, which a toolkit for cross-compiling has beside this machine's.
+/// The loader reports files that are no library at all.
 bool is_for_another_machine(const std::string &path) {
   Elf64_Ehdr header;
   std::ifstream file(path, std::ios::binary);
@@ -192,7 +192,7 @@ void stamp_file(std::string &text, const std::string &path) {
 
 } // namespace
 
-/// Where nobody has named a place.
+/// Searches the usual places; nobody has named one.
 static std::optional<NvrtcLocation> find_usual(int newest_major) {
   if (std::string library = loaded_library(newest_major); !library.empty())
     return location_of(library, "this process");

@@ -29,8 +29,8 @@ struct NvrtcLocation {
 /// CUGRT_NVRTC (the same), a copy that the process has already loaded, CUDA_HOME, CUDA_PATH,
 /// /usr/local/cuda, the folder that the build found, LD_LIBRARY_PATH and the loader's folders.
 /// In folders, libraries for other processors are passed over. not_found says what to do.
-/// What a compiler of a newer major version makes, a driver does not load: one of at most
-/// `newest_major` (0: any) that is found anywhere comes before a newer one, unless a file is named.
+/// A driver does not load the code of a compiler of a newer major version: a compiler of at most
+/// `newest_major` (0: any) that is found anywhere precedes a newer one, unless a file is named.
 Result<NvrtcLocation> find_nvrtc(const std::string &explicit_path, int newest_major = 0);
 
 /// The functions that we use; the last ones may be null.

@@ -1,4 +1,4 @@
-// One compilation: a request to NVRTC's program, its log to an error with a place.
+// Compiles one request: a request becomes NVRTC's program, its log an error with a place.
 #include "jit/nvrtc_compile.h"
 
 #include "base/architectures.h"
@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kMaxLogBytes = 64 << 10;
 constexpr NvrtcApi::Code kCompilationFailed = 6, kCancelled = 16;
 
-/// What follows "sm_" or "compute_"; empty when the text is no architecture at all.
+/// The text after "sm_" or "compute_"; empty if the text is no architecture.
 std::string architecture_number(const std::string &text) {
   for (std::string_view prefix : {"sm_", "compute_"})
     if (text.starts_with(prefix) && text.size() > prefix.size() &&
@@ -46,7 +46,7 @@ std::string error_location(const CompileRequest &request, const std::string &log
   return number ? log.substr(start, open - start) + ":" + line : source_label(request);
 }
 
-/// One program of NVRTC's.
+/// A program of NVRTC's.
 class Program {
 public:
   explicit Program(const NvrtcApi &api) : api_(api) {}

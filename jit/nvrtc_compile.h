@@ -1,4 +1,4 @@
-// One compilation by an open NVRTC: what is done to a request, whoever holds the library.
+// Compiles one request by an open NVRTC, which anyone may hold.
 #pragma once
 
 #include "jit/compiler.h"
@@ -9,7 +9,7 @@ namespace cugrt::jit {
 /// The file that messages name: the request's, else the kernel's name.
 std::string source_label(const CompileRequest &request);
 
-/// The architecture as NVRTC is told: PTX is for a virtual one, a cubin for a real one.
+/// The architecture in NVRTC's form: PTX is for a virtual one, a cubin for a real one.
 Result<std::string> target_architecture(const CompileRequest &request);
 
 /// Compiles for `target`, as target_architecture gives it. `cancel` may be null.

@@ -30,7 +30,7 @@ static bool place_matters(const CompileRequest &request) {
   return mentions_place(request.source);
 }
 
-/// What the options say about included files, in the spellings that NVRTC takes.
+/// Options about included files, in the spellings that NVRTC takes.
 struct IncludeOptions {
   std::vector<std::string> folders, files; // of -I and -include
   std::string unknown;                     // an option that reads files of another kind
@@ -60,7 +60,7 @@ struct IncludeOptions {
   }
 };
 
-/// Follows what a request includes, directly or not.
+/// Follows files that a request includes, directly or not.
 class IncludeWalk {
 public:
   IncludeWalk(const CompileRequest &request, IncludedFiles &files, Digester &digester)
@@ -78,7 +78,7 @@ public:
     }
   }
 
-  /// Why it cannot be told what is included; empty: it can.
+  /// Why the included files cannot be found out; empty: they can.
   const std::string &why() const { return why_; }
 
 private:
@@ -174,7 +174,7 @@ RequestKey request_key(const CompileRequest &request, IncludedFiles &files) {
   digester.field(target.ok() ? *target : request.architecture);
   RequestKey key;
   key.uncached = IncludeWalk(request, files, digester).why();
-  // Where it cannot be told what is included, it still depends on the folder.
+  // If included files are unknown, the result still depends on the folder.
   if (place_matters(request) || !key.uncached.empty())
     digester.field(source_label(request)).field(static_cast<uint64_t>(request.first_line));
   key.key = digester.finish();

@@ -1,5 +1,5 @@
-// The name of a request in the code cache: a digest of all that decides what a compilation gives,
-// the files that the source includes among it.
+// The name of a request in the code cache: a digest of everything that decides the result of a
+// compilation, with the files that the source includes.
 //
 // A name is looked for where NVRTC looks (version 12 and 13): in the folder of the including file,
 // then in those of -I in their order, then in NVRTC's own; -include begins in the working folder.

@@ -86,7 +86,7 @@ Result<QuietProcess> spawn_quietly(const std::string &program, int socket) {
     return Status::error(error == ENOENT ? Code::not_found : Code::io_error,
                          "cannot start '" + program + "': " + std::strerror(error));
   };
-  // Not among the three that the child replaces, which an application may have closed.
+  // Not one of the three that the child replaces, which an application may have closed.
   int above = ::fcntl(socket, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   if (above < 0)
     return cannot(errno);

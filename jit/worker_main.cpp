@@ -59,7 +59,7 @@ static Status answer_compile(std::string_view message, const Nvrtc *nvrtc) {
   return send_message(kSocket, encode(result), {});
 }
 
-/// One message and its answer; an error is the end of the conversation.
+/// Answers one message; an error ends the conversation.
 static Status serve(std::unique_ptr<Nvrtc> &nvrtc) {
   CUGRT_ASSIGN(std::string message, receive_message(kSocket, {}));
   bool open = kind_of(message) == MessageKind::open;

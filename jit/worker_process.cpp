@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <utility>
 
-// From the library's folder to the program's, as they are installed.
+// Path from the library's folder to the program's, as installed.
 #ifndef CUGRT_WORKER_FOLDER
 #define CUGRT_WORKER_FOLDER "../libexec/cugrt"
 #endif

@@ -1,4 +1,4 @@
-// A compiling process, from its client's side.
+// A compiling process, as its client sees it.
 //
 // NVRTC compiles one program at a time in a process, so what is to go in parallel goes to processes
 // of the small program `cugrt-compile`. The library lives in somebody else's application; so that
@@ -26,13 +26,13 @@ namespace cugrt::jit {
 /// says "off".
 std::string find_worker(const std::string &configured);
 
-/// One process, used by one thread at a time. Killed, and its end awaited, when it is destroyed or
-/// when anything goes wrong; every call then is an error.
+/// One process, for one thread at a time. Its destruction, or any failure, kills it and waits for
+/// its end; every later call is an error.
 class WorkerProcess {
 public:
   WorkerProcess() = default;
-  /// Starts the program and tells it which NVRTC to open; does not wait for that. `opened` waits
-  /// for `opening_ms` at most.
+  /// Starts the program and names the NVRTC to open; does not wait for that. opened() waits for
+  /// `opening_ms` at most.
   static Result<WorkerProcess> start(const std::string &program, const NvrtcLocation &location,
                                      int opening_ms);
   WorkerProcess(WorkerProcess &&other) noexcept { *this = std::move(other); }

@@ -1,4 +1,4 @@
-// What a compiling process and its client say to each other.
+// Messages between a compiling process and its client.
 //
 // A message is a size in four little-endian bytes and that many bytes: first its kind, then fields,
 // each a number of four bytes or a string (size, bytes). The client speaks first and each message

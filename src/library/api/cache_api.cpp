@@ -40,7 +40,7 @@ static Status cache_list(const cugrt_runtime_options *options, cugrt_report_form
   return {};
 }
 
-/// Whoever asks for a change is told that there can be none.
+/// Fails for callers that want a change, if none is possible.
 static Status require_writable(const jit::CodeCache &cache) {
   jit::CacheReport report = cache.report();
   return report.writable ? Status() : Status::error(Code::io_error, report.problem);

@@ -1,5 +1,5 @@
-// What compiles, of the C ABI: executables and packs from modules, and the doctor, who looks for a
-// compiler.
+// Functions of the C ABI that compile: executables and packs from modules, and the doctor, which
+// looks for a compiler.
 #include "device/api/entries.h"
 #include "device/api/guard.h"
 #include "device/api/handles.h"

@@ -54,8 +54,8 @@ private:
   std::thread thread_;
 };
 
-/// What the parameters of each kernel hold in every launch. Nothing that a plan has writes weights
-/// or constants; what uploads, updates or lays them out ends before a launch by the stream's order.
+/// The contents of each kernel's parameters over all launches. Nothing in a plan writes weights or
+/// constants; uploads, updates and layouts end before a launch by the stream's order.
 std::vector<std::vector<ParameterKind>> parameter_kinds(const plan::Plan &plan) {
   std::vector<std::vector<ParameterKind>> kinds(plan.kernels.size());
   for (uint32_t k = 0; k < plan.kernels.size(); ++k)
@@ -127,8 +127,8 @@ private:
     return {};
   }
 
-  /// The device's own, or PTX of one below where the compiler that is there does not know it. Where
-  /// none is there, what is cached may do.
+  /// The device's own architecture, or PTX of a lower one if the present compiler does not know it.
+  /// Without a compiler, cached code may do.
   Result<std::string> architecture_of_device() {
     const int device = device_.context().capability();
     std::vector<int> known;
@@ -138,7 +138,7 @@ private:
     return jit::architecture_for(device, known);
   }
 
-  /// One image for each code that a kernel uses, and one for each overridden kernel.
+  /// Collects one image for each code that a kernel uses, and one for each overridden kernel.
   Status collect() {
     const plan::Plan &plan = executable_->plan_;
     std::vector<uint32_t> code_images(plan.codes.size(), kNone);
@@ -177,8 +177,8 @@ private:
     return {};
   }
 
-  /// NVRTC before 12.3 knows nothing of what sets conditions, so only the driver can link it. What
-  /// newer ones make is loaded by older drivers of the same major version as a cubin only.
+  /// NVRTC before 12.3 lacks the functions that set conditions, so only the driver can link the
+  /// kernel. An older driver of the same major version loads newer code as a cubin only.
   Result<jit::OutputKind> control_kind() {
     if (kind_ == jit::OutputKind::ptx)
       return kind_;
@@ -270,7 +270,7 @@ private:
     return ends;
   }
 
-  /// What becomes a cubin comes with its PTX where that must be looked at.
+  /// Requests PTX beside a cubin if the PTX must be examined.
   void request_ptx() {
     const std::vector<bool> ends = ends_of_programmatic_edges();
     for (size_t r = 0; r < requests_.size(); ++r)

@@ -1,5 +1,5 @@
-// From a module or a plan to an executable or a pack: kernels are compiled, or taken from the code
-// cache.
+// Makes an executable or a pack from a module or a plan: compiles kernels, or takes them from the
+// code cache.
 #pragma once
 
 #include "device/code/executable.h"
@@ -13,7 +13,7 @@
 
 namespace cugrt::runtime {
 
-/// Code for a kernel in place of what the module names.
+/// Code that replaces the code that the module names for a kernel.
 struct CodeOverride {
   cugrt_code_kind kind = CUGRT_CODE_SOURCE;
   std::string bytes;
@@ -55,13 +55,13 @@ Result<std::shared_ptr<const Executable>> compile_module(Device &device, const M
                                                          PlanningOptions planning,
                                                          const CompileOptions &compile);
 
-/// What DeviceOptions say of compiler and cache, for a driver of that version; 0: any.
+/// The compiler's and cache's part of DeviceOptions, for a driver of that version; 0: any.
 jit::CompilerConfig compiler_config(const std::string &nvrtc_path, const std::string &cache_folder,
                                     int driver_version = 0);
 /// The device's compiler; it is made when it is first asked for. Any thread.
 jit::Compiler &compiler_of(Device &device);
 
-/// What the doctor finds of driver, compiler and cache; opens the compiler where its version and
+/// Examines driver, compiler and cache for the doctor; opens the compiler if its version and
 /// architectures are not remembered.
 DoctorReport examine(const DeviceOptions &options);
 
@@ -74,14 +74,14 @@ struct PackOptions {
   unsigned threads = 0;
   bool names = false;                             // of steps, in the notes (step_operations.h)
   std::map<uint32_t, std::string> names_of_lines; // what the module's file calls them
-  /// As that of one compilation: counts go through all architectures.
+  /// As for one compilation; counts go through all architectures.
   std::function<void(const jit::CompileProgress &)> progress;
   const volatile int32_t *cancel = nullptr;
 };
 
 /// Plans and compiles for every architecture named, and writes the pack to `path`, whole or not at
-/// all. `name` and `base_folder` are the module's. Checks that the weights have what the module's
-/// functions want. Weights are read in their file's pages.
+/// all. `name` and `base_folder` are the module's. Checks that the weights fit the module's
+/// functions. Weights are read in their file's pages.
 Status build_pack(Device &device, const ir::Module &module, const std::string &name,
                   const std::string &base_folder, const PackOptions &options,
                   const std::string &path);

@@ -20,7 +20,7 @@ Result<std::shared_ptr<const Executable>> compile_module(Device &device, const M
   CUGRT_TRY(set_target(planning.passes, &device, compile.architecture));
   CUGRT_ASSIGN(plan::Plan plan, plan_module(source.module, source.name, planning, nullptr));
 
-  // Beyond this point there is no IR: what follows needs the plan alone, as a pack holds it.
+  // Beyond this point there is no IR: only the plan is needed, as a pack holds it.
 
   // 4. Compile: each kernel has code for the architecture, from the cache or the compiler.
   // 5. Executable: plan, code and the program of each function; nothing changes it any more, and

@@ -6,7 +6,7 @@
 
 namespace cugrt::runtime {
 
-/// The options of passes, with what the planner's imply.
+/// The options of passes, with those that the planner's options imply.
 static Result<passes::PassContext> context_of(const PlanningOptions &options) {
   passes::PassContext context = options.passes;
   const plan::PlanningChoices choices = plan::choices_of(options.planner);

@@ -1,4 +1,4 @@
-// From a module to a plan: the default pipeline, then the planner.
+// Plans a module: runs the default pipeline, then the planner.
 #pragma once
 
 #include "compiler/passes/pass.h"
@@ -18,7 +18,7 @@ struct PlanningOptions {
 /// Settings "name=value" of the C ABI.
 Result<passes::PassContext> pass_context(const char *const *settings, size_t count);
 
-/// What a cugrt_plan_options, cugrt_compile_options or cugrt_pack_options says about the plan.
+/// The plan's part of a cugrt_plan_options, cugrt_compile_options or cugrt_pack_options.
 template <class Options> Result<PlanningOptions> planning_options(const Options &options) {
   PlanningOptions planning;
   plan::PlannerOptions &planner = planning.planner;
@@ -42,13 +42,13 @@ plan::PlannerOptions planner_options(const PlanningOptions &options);
 Result<plan::Plan> plan_module(const ir::Module &module, const std::string &name,
                                const PlanningOptions &options, plan::PlanReport *report);
 
-/// The default pipeline's result; with `only_count`, without fusion and, since no launch comes or
-/// goes there, without storage. What passes note is appended to `notes`, which may be null.
+/// The default pipeline's result. `only_count` leaves out fusion, and storage, which adds and
+/// removes no launch. Appends the passes' notes to `notes`, which may be null.
 Result<ir::Module> lower(const ir::Module &module, const std::string &name,
                          const PlanningOptions &options, bool only_count,
                          std::vector<std::string> *notes = nullptr);
 
-/// The module where the pipeline begins to fuse, calls inlined as at its end: what is launched, as
+/// The module where the pipeline begins to fuse, with calls inlined as at its end: its launches as
 /// ops.
 Result<ir::Module> ops_before_fusion(const ir::Module &module, const std::string &name,
                                      const PlanningOptions &options);
@@ -56,11 +56,11 @@ Result<ir::Module> ops_before_fusion(const ir::Module &module, const std::string
 class Device;
 
 /// Sets the options target.multiprocessors and target.compute_capability, unless they are set.
-/// The capability is that of `architecture`, or of the device where that is empty. How many
-/// multiprocessors there are is asked of the device; with none (null, or opened without a driver)
-/// it is that of the smallest common device of a machine code's architecture, by the table
-/// target_devices.def. PTX is for devices to come: of them nothing is known. What is not known
-/// keeps the option's default.
+/// The capability is that of `architecture`, or of the device where that is empty. The device
+/// gives the number of multiprocessors; without one (null, or opened without a driver) it is that
+/// of the smallest common device of a machine code's architecture, by the table
+/// target_devices.def. PTX is for future devices, about which nothing is known. Unknown values
+/// keep the options' defaults.
 Status set_target(passes::PassContext &context, const Device *device,
                   std::string_view architecture);
 

@@ -95,7 +95,7 @@ private:
     int64_t multiprocessors; // for which it chose
   };
 
-  /// Made once for what is known alike of several architectures. The place outlives the builder's
+  /// Plans once for architectures that look alike to the planner. The result outlives the builder's
   /// other calls.
   Result<const Planned *> plan_for(const std::string &architecture, const ir::Module &module,
                                    const std::string &name) {
@@ -177,7 +177,7 @@ private:
       };
     CUGRT_ASSIGN(std::shared_ptr<const Executable> executable,
                  compile_executable(device_, plan, name, base_folder, compile));
-    // No driver loads it here, which would find what the code does not have.
+    // No driver loads the code here, which would find missing kernels.
     if (Status status = check_code(*executable); !status.ok())
       return std::move(status).in("compiled for " + architecture);
     return executable;
@@ -193,7 +193,7 @@ private:
     target.architecture = executable.architecture();
     target.plan = static_cast<uint32_t>(known - plans_.begin());
     if (known == plans_.end()) {
-      // As every reader of the pack: the validator must find its offsets and edges right.
+      // Reads it as every reader of the pack does: the validator checks offsets and edges.
       CUGRT_TRY(plan::from_bytes(bytes).take_status());
       plans_.push_back(std::move(bytes));
       notes_.operations.push_back(planned.operations);

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Of a text: longer places keep their ends, longer ops are none of ours.
+// Limits of texts: longer places keep their ends; our ops are shorter.
 constexpr size_t kMostPlaceBytes = 512, kMostOpBytes = 64;
 
 /// A byte of a character behind its first one.
@@ -20,12 +20,12 @@ bool continues(const std::string &text, size_t at) {
   return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80;
 }
 
-/// What JSON makes of text that is not UTF-8.
+/// Text that is not UTF-8, as JSON replaces it.
 std::string as_utf8(const std::string &text) {
   return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-/// Whole characters from the end of `text`, which `most` bytes hold with a mark before them; "" of
+/// Whole characters from the end of `text`, at most `most` bytes with a mark before them; "" for
 /// 0.
 std::string end_of(const std::string &text, size_t most) {
   if (text.size() <= most)
@@ -38,7 +38,7 @@ std::string end_of(const std::string &text, size_t most) {
   return "~" + text.substr(begin);
 }
 
-/// One function's steps; rests have at most `most_bytes`.
+/// JSON of one function's steps; rests have at most `most_bytes`.
 Json steps_json(const std::vector<StepName> &steps, std::vector<std::string> &ops,
                 size_t most_bytes) {
   Json json = Json::array();

@@ -69,9 +69,9 @@ private:
 
   static Place place_of(SourceLocation location) { return {location.line, location.column}; }
 
-  /// The step of each op that has one. Of a place the steps are shared out among its ops in order,
-  /// as a callee's that is called several times. What was made one launch with others, and has the
-  /// place of the last of them, goes by the name of its result, as does what a pass made.
+  /// Finds the step of each op that has one. Ops of one place share its steps in order, as those of
+  /// a callee that is called several times. An op without a step at its place, which passes made or
+  /// joined with later ones, has the first step that writes a buffer with its result's name.
   void find_steps(const std::vector<const ir::Binding *> &ops) {
     std::map<Place, std::vector<uint32_t>> steps;
     std::map<Place, size_t> number, next;    // of ops
@@ -182,7 +182,7 @@ Json size_json(const ir::ExprPool &exprs, ir::ExprId id) {
   return json;
 }
 
-/// Of one function's text.
+/// Reads the text of one function.
 class OperationsReader {
 public:
   explicit OperationsReader(const plan::Function &function) : function_(function) {}

@@ -15,7 +15,7 @@
 
 namespace cugrt::runtime {
 
-/// What people call the steps of a plan: ops, and names of an ONNX or GGUF file.
+/// Names of a plan's steps for people: ops, and names of an ONNX or GGUF file.
 struct StepName {
   std::string op;    // "softmax"; empty where the kernel's name says it, as of a fused one
   std::string place; // the node of an ONNX file or the tensor of a GGUF file; empty: not known
@@ -23,8 +23,8 @@ struct StepName {
 };
 using PlanNames = std::vector<std::vector<StepName>>; // of each function's steps
 
-/// `module` is what was planned, `names` what its file calls its lines. A step goes by the line of
-/// the value that it is named for, where the function has it in its text, else by its own.
+/// `module` is the planned one; `names` has its file's names by line. A step has the line of the
+/// value in its name, if the function's text has it, else its own.
 PlanNames name_steps(const ir::Module &module, const std::map<uint32_t, std::string> &names,
                      const plan::Plan &plan);
 
@@ -44,7 +44,7 @@ struct StepOperations {
   std::array<double, ir::kOperationKinds> counts{}; // by ir::OperationKind
 };
 
-/// Of a function, over its symbols: what a pack keeps of the ops.
+/// The ops of a function, over its symbols, as a pack keeps them.
 struct FunctionOperations {
   struct Term {
     ir::OperationKind kind;
@@ -64,25 +64,25 @@ struct FunctionOperations {
   std::vector<StepOperations> at(const std::map<std::string, int64_t> &values) const;
 };
 
-/// Of each step of `function`. `ops`: the function as the planner's, calls inlined, while its ops
-/// were still ops; steps go by their places in the text. An op that became several steps counts for
-/// the first of them that its name is in, or else for the first; one that became part of another's
+/// Counts operations of each step of `function`. `ops` is the function as the planner sees it, with
+/// calls inlined, before ops become launches; places in the text join both. An op of several steps
+/// counts for the first whose name contains it, or else for the first; an op that joined another's
 /// step counts there.
 FunctionOperations count_step_operations(const ir::Module &module, const ir::Function &ops,
                                          const plan::Function &function);
-/// Of each function of the plan; where it is not among the module's, no step is known.
+/// Counts for each function of the plan; the steps of a function that the module lacks are unknown.
 std::vector<FunctionOperations> count_operations(const ir::Module &ops, const plan::Plan &plan);
 
-/// What a pack keeps for reports.
+/// Facts that a pack keeps for reports.
 struct PackNotes {
   std::vector<int64_t> multiprocessors; // for which each target's kernels were chosen
   std::vector<std::vector<FunctionOperations>> operations; // of each plan's functions
   std::vector<PlanNames> names{};                          // of each plan, or none
 };
-/// As JSON: {"multiprocessors": [..], "operations": [..]}, of operations for each plan a list of
-/// functions, for each its symbols and steps. A step is null or a list of terms, [kind, factor,
-/// size, ...]; a size is a symbol's number or [operator, operands]. With names, "names": as
-/// names_json has them.
+/// As JSON: {"multiprocessors": [..], "operations": [..]}, "operations" has a list of functions for
+/// each plan, each with symbols and steps. A step is null or a list of terms, [kind, factor, size,
+/// ...]; a size is a symbol's number or [operator, operands]. With names, "names": as names_json
+/// has them.
 std::string notes_text(const PackNotes &notes);
 /// Trusts nothing. parse_error for a text that is not of these plans and so many targets.
 Result<PackNotes> read_notes(std::string_view text, std::span<const plan::Plan> plans,

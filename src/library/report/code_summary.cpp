@@ -17,7 +17,7 @@ size_t CodeSummary::specialized_count() const {
 }
 
 CodeSummary summarize_code(const plan::Plan &plan) {
-  // What makes one function, for which codegen::KernelTable counts.
+  // Identifies a function, as codegen::KernelTable counts them.
   using Key = std::tuple<std::string, std::vector<std::string>, std::vector<std::string>>;
   std::map<Key, SpecializedKernel> kernels;
   for (const plan::Kernel &kernel : plan.kernels) {

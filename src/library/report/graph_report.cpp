@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// One node as reports show it.
+/// A node as reports show it.
 struct NodeRow {
   uint32_t number = 0; // among the graph's
   std::string name, kind, kernel;
@@ -25,8 +25,8 @@ struct NodeRow {
 
 Json dim3_json(const driver::Dim3 &dim) { return Json{dim.x, dim.y, dim.z}; }
 
-/// Of the tensors that a step reads, and of those that it writes, each once, at the instance's key;
-/// none where a tensor's shape is not known.
+/// Bytes of the tensors that a step reads and of those that it writes, each once, at the instance's
+/// key; none if a tensor's shape is unknown.
 std::optional<uint64_t> bytes_of(const GraphCache::View &view, const plan::Step &step) {
   const plan::Function &function = view.run->function;
   std::vector<int64_t> symbols = view.run->symbols;

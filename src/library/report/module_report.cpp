@@ -1,4 +1,4 @@
-// A plan's report: what it needs of memory at given symbols, and what it was made from; see
+// Reports a plan: its memory at given symbols, and the parts that it was made from; see
 // module_report.h.
 #include "library/report/module_report.h"
 
@@ -18,8 +18,8 @@ namespace {
 struct SymbolValues {
   std::vector<int64_t> values;
   std::vector<bool> known;
-  /// Where the function has constraints, what is left of the symbols' values: upper bounds are not
-  /// reached together then.
+  /// The values that constraints leave to the symbols: their upper bounds are then not reached
+  /// together.
   std::optional<ir::SymbolDomain> domain{};
 };
 
@@ -109,8 +109,8 @@ Result<std::optional<uint64_t>> tensor_param_bytes(const plan::Plan &plan, const
   return std::optional(bytes);
 }
 
-/// Where the size of what `what` names overflows: at the largest values, or at those that are
-/// given.
+/// The error of an overflowing size of `what`, at the largest or at the given
+/// values.
 Status overflows(const plan::Function &function, const std::string &what, SourceLocation location) {
   return Status::error(Code::out_of_range,
                        "in @" + function.name + ": the size of " + what +
@@ -118,7 +118,7 @@ Status overflows(const plan::Function &function, const std::string &what, Source
       .at(std::to_string(location.line) + ":" + std::to_string(location.column));
 }
 
-/// Where an unplanned tensor is allocated; unknown for what a host call returns.
+/// The place where an unplanned tensor is allocated; unknown for results of host calls.
 SourceLocation allocation_of(const plan::Function &function, uint32_t buffer) {
   for (const plan::Block &block : function.blocks)
     for (const plan::Item &item : block.items)
@@ -127,7 +127,7 @@ SourceLocation allocation_of(const plan::Function &function, uint32_t buffer) {
   return function.location;
 }
 
-/// What a function's own unplanned tensors take.
+/// Adds the bytes of a function's own unplanned tensors.
 Status add_unplanned(const plan::Plan &plan, const plan::Function &function,
                      const SymbolValues &symbols, std::optional<uint64_t> &sum) {
   std::vector<bool> seen(function.dynamic_count);
@@ -163,7 +163,7 @@ std::vector<const plan::Function *> callees_of(const plan::Plan &plan,
   return found;
 }
 
-/// Of the tensors that a step reads, and of those that it writes, each once; 0 where one has no
+/// Bytes of the tensors that a step reads and of those that it writes, each once; 0 if one has no
 /// size.
 uint64_t bytes_of(const plan::Plan &plan, const plan::Function &function, const plan::Step &step,
                   const SymbolValues &symbols) {
@@ -194,7 +194,7 @@ void find_longest(const plan::Plan &plan, const plan::Function &function,
       }
 }
 
-/// `recipes`: null: computed weights are not told apart.
+/// `recipes`: null: does not list computed weights.
 Result<MemoryRow> memory_of(const plan::Plan &plan, const plan::Function &function,
                             std::span<const cugrt_symbol_value> given, WeightRecipes *recipes) {
   CUGRT_ASSIGN(SymbolValues symbols, symbol_values(plan, function, given));
@@ -287,7 +287,7 @@ KernelCounts count_kernels(const ir::Module &module) {
   return counts;
 }
 
-/// At the symbols that are given, else at their upper bounds.
+/// At the given symbols, else at their upper bounds.
 Result<std::vector<std::vector<StepOperations>>>
 operations_at(const std::vector<FunctionOperations> &functions, const plan::Plan &plan,
               std::span<const cugrt_symbol_value> given) {

@@ -25,21 +25,21 @@ struct PlanReportOptions {
 /// (regions' graphs), SVG (offset against time) or HTML (all of it, for a browser).
 Result<std::string> plan_report(const ir::Module &module, const std::string &name,
                                 const PlanReportOptions &options);
-/// Of a plan without the planner's notes, as of a pack: no reasons and no tensors are shown, and
-/// there is no SVG. `operations`: of each function, or empty.
+/// Reports a plan without the planner's notes, such as a pack's: it shows no reasons and no
+/// tensors, and has no SVG. `operations`: of each function, or empty.
 Result<std::string> plan_report(const plan::Plan &plan, const std::string &name,
                                 const PlanReportOptions &options,
                                 const std::vector<FunctionOperations> &operations);
 
-/// What is in the code cache: a line for each entry, in the order given, and one that counts them.
+/// Lists the code cache: a line for each entry, in the order given, and a line of totals.
 std::string cache_text(const jit::CacheReport &report,
                        std::span<const jit::CacheEntryInfo> entries);
 std::string cache_json(const jit::CacheReport &report,
                        std::span<const jit::CacheEntryInfo> entries);
 
-/// For each region the nodes that differ between two keys, which is what an instance that goes from
-/// one key to the other is patched by: text or JSON. Every symbol of the function's keys must be
-/// given on both sides. Addresses are left out, but for how far into their storage they are.
+/// For each region, the nodes that differ between two keys, which a patch of an instance sets: text
+/// or JSON. Every symbol of the function's keys must be given on both sides. Addresses are left
+/// out, but for how far into their storage they are.
 Result<std::string> key_difference(const Executable &executable, uint32_t function,
                                    std::span<const cugrt_symbol_value> from,
                                    std::span<const cugrt_symbol_value> to,

@@ -20,7 +20,7 @@ uint64_t code_bytes(const Pack &pack, const PackTarget &target) {
   return bytes;
 }
 
-/// Of the newest PTX that a target's images hold; 0: they are machine code.
+/// The version of the newest PTX in a target's images; 0: they are machine code.
 int newest_ptx(const Pack &pack, const PackTarget &target) {
   int newest = 0;
   for (uint32_t image : images_of(target))
@@ -29,7 +29,7 @@ int newest_ptx(const Pack &pack, const PackTarget &target) {
   return newest;
 }
 
-/// Of a plan, whose kernels go by what a target has of it.
+/// Options for a plan whose kernels are counted by a target that has it.
 PlanReportOptions options_of(const Pack &pack, size_t plan, const PlanReportOptions &options) {
   PlanReportOptions own = options;
   for (const PackTarget &target : pack.contents.targets)
@@ -85,7 +85,7 @@ Result<std::string> report_text(const Pack &pack, const PlanReportOptions &optio
   return text;
 }
 
-/// To each region of a plan's report what steps are called: "ops", "places".
+/// Adds the names of steps to each region of a plan's report: "ops", "places".
 void add_names(const plan::Plan &plan, const PlanNames &names, Json &report) {
   for (size_t f = 0; f < names.size(); ++f)
     for (size_t r = 0; r < plan.functions[f].regions.size(); ++r) {

@@ -27,7 +27,7 @@ public:
   }
   /// -1 for the empty text.
   int64_t number_or_none(const std::string &text) { return text.empty() ? -1 : number(text); }
-  /// As much of it as `most` bytes hold.
+  /// At most `most` bytes of it.
   int64_t number_of_cut(const std::string &text, size_t most) {
     if (text.size() <= most)
       return number(text);

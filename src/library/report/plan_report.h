@@ -1,4 +1,4 @@
-// Forms of a plan's report. Internal to the runtime; module_report.h is the way in.
+// Forms of a plan's report. Internal to the runtime; module_report.h is the entry.
 #pragma once
 
 #include "compiler/planner/lower/planner.h"
@@ -23,13 +23,13 @@ struct MemoryRow {
   std::string function;
   bool of_weights = false; // which it computes when a session is opened, and once only
   std::vector<std::pair<std::string, std::optional<int64_t>>> symbols;
-  /// Of the function. Where it has any, the symbols do not reach their values together.
+  /// Constraints of the function; with some, the symbols do not reach their values together.
   std::vector<std::string> constraints;
   std::optional<uint64_t> arena = 0, arguments = 0, weights = 0, results = 0, dynamic = 0,
                           total = 0;
-  /// Bytes by name of the weights that runs read as they are given, where these are known.
+  /// Names and bytes of the weights that runs read as they are given, if known.
   std::vector<std::pair<std::string, uint64_t>> given_weights;
-  /// Those that are computed from others and whose making is known; where it is asked for.
+  /// A computed weight with a known recipe; listed only if asked for.
   struct Computed {
     std::string name;
     uint64_t bytes;
@@ -42,7 +42,7 @@ struct MemoryRow {
   uint64_t longest_bytes = 0;
 };
 
-/// What a lowered module launches, over all functions.
+/// Launches and kernels of a lowered module, over all functions.
 struct KernelCounts {
   uint32_t launches = 0, kernels = 0;
 };
@@ -55,7 +55,7 @@ struct PlanView {
   std::vector<MemoryRow> memory;     // of the public functions
   KernelCounts kernels, unfused;     // as planned, and what it would be without fusion; with notes
   std::vector<std::string> fusion{}; // what FuseOpsByPattern did, and what it could not do
-  /// Of each function's steps; empty where it is not asked for, or ops are not known.
+  /// Steps of each function; empty if not asked for, or if ops are unknown.
   std::vector<std::vector<StepOperations>> operations{};
 };
 
@@ -66,7 +66,7 @@ std::string plan_dot(const PlanView &view);
 /// The arenas: offset against time, one rectangle a tensor.
 std::string plan_svg(const PlanView &view);
 
-/// "device memory for @main at n = 8, in bytes" and, in a line of its own, what it is made of.
+/// "device memory for @main at n = 8, in bytes" and, in a line of its own, its parts.
 std::string memory_text(const MemoryRow &row);
 /// "body of 'while %more'", "then of 'if %c'": a level of a region that is not its own graph.
 std::string body_name(const plan::Function &function, const plan::Region &region,
@@ -79,10 +79,10 @@ std::vector<std::string> constraint_texts(const plan::Plan &plan, const plan::Fu
 std::string slot_names(const plan::Function &function, const std::vector<uint32_t> &slots);
 std::string key_names(const plan::Function &function, const std::vector<plan::SymbolId> &key);
 
-/// Adds a note for each binding of `module`, as written, that `report` does not tell of by its
-/// place: one that nothing uses is not in `used`, the module after EliminateDeadBindings; another
-/// is part of the first binding that uses it and that the report tells of. Bindings without a place
-/// in a text, and those of functions that nothing calls, get none.
+/// Adds a note for each binding of `module`, as written, whose place `report` does not mention: an
+/// unused one is not in `used`, the module after EliminateDeadBindings; another is part of its
+/// first user that the report mentions. Bindings without a place in a text, and those of functions
+/// that nothing calls, get none.
 void note_untold(const ir::Module &module, const ir::Module &used, const plan::Plan &plan,
                  plan::PlanReport &report);
 
@@ -136,8 +136,8 @@ std::string code_summary_text(const CodeSummary &summary);
 
 // Layers of a sequence of steps: stretches that repeat, so that a reader may fold them.
 
-/// Steps [first, first + count). Of a repeated stretch the `number`-th of `of`, from 1; what
-/// repeats nothing is 1 of 1.
+/// Steps [first, first + count): the `number`-th of `of` repetitions, from 1; a stretch without
+/// repetition is 1 of 1.
 struct StepLayer {
   uint32_t first = 0, count = 0, number = 1, of = 1;
   friend bool operator==(const StepLayer &, const StepLayer &) = default;
@@ -145,8 +145,8 @@ struct StepLayer {
 
 inline constexpr uint32_t kLeastLayer = 4, kMostLayer = 1024, kMostUnrepeated = 64; // steps
 
-/// Divides steps of these kinds, in order, without gaps: the tandem repeat that covers most of
-/// them, then likewise what is before and behind it. What repeats nothing is cut into pieces of
+/// Divides steps of these kinds, in order, without gaps: finds the tandem repeat that covers most
+/// of them, then continues before and behind it. Cuts stretches without repeats into pieces of
 /// kMostUnrepeated steps.
 std::vector<StepLayer> find_layers(std::span<const uint32_t> kinds);
 

@@ -14,7 +14,7 @@ struct Repeat {
   uint32_t steps() const { return period * times; }
 };
 
-/// The one that covers most; of those the shortest period, then the first.
+/// The repeat that covers most; among equals the shortest period, then the first.
 Repeat longest_repeat(std::span<const uint32_t> kinds) {
   const auto size = static_cast<uint32_t>(kinds.size());
   Repeat best;

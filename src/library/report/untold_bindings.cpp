@@ -60,7 +60,7 @@ private:
     }
   }
 
-  /// What tells of a binding, or of what it became a part of.
+  /// Finds the mention of a binding, or of the binding that it became a part of.
   Told tell(const ir::Binding &b) {
     if (!b.location.known())
       return {};
