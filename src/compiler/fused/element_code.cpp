@@ -1,5 +1,5 @@
-// The first of two walks over a group: what is read where. The second one writes
-// (element_text.cpp).
+// The first of two walks over a group: finds what is read at which index. element_text.cpp has the
+// second one, which writes.
 #include "compiler/fused/element_code.h"
 
 #include "base/check.h"
@@ -19,8 +19,8 @@ void ElementParameters::add(const ElementParameters &more) {
   uses_words |= more.uses_words;
 }
 
-/// What is read at several indices is computed at each of them, what that reads likewise, and so
-/// on: with every op the number may double. More than this many times an op's share is no gain.
+/// A value that is read at several indices is computed at each of them, and so are its operands:
+/// with every op the number may double. More than this many times an op's share is no gain.
 constexpr size_t kRepeats = 4, kFreeRepeats = 16;
 
 static Status cannot(std::string what) { return Status::error(Code::unsupported, std::move(what)); }
@@ -55,7 +55,7 @@ uint32_t ElementCode::add_node(Node node) {
   return uint32_t(nodes_.size() - 1);
 }
 
-/// Each axis by itself; what is 1 is at 0.
+/// Takes each axis by itself; an axis of 1 is at 0.
 std::vector<int> ElementCode::axes_of(std::span<const ir::ExprId> dims) const {
   std::vector<int> axes;
   for (size_t axis = 0; axis < dims.size(); ++axis)
@@ -133,7 +133,7 @@ ElementCode::Index ElementCode::new_space(uint32_t value, uint32_t parent, Acces
   return out;
 }
 
-/// Aligned at the last axis; what is 1 is at 0.
+/// Aligns at the last axis; an axis of 1 is at 0.
 ElementCode::Index ElementCode::under_broadcast(uint32_t operand, uint32_t result,
                                                 const Index &index) const {
   const std::vector<ir::ExprId> &from = type(operand).dims;

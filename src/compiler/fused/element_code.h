@@ -31,7 +31,7 @@
 
 namespace cugrt::codegen {
 
-/// What generated code takes: names are those of the kernel's parameters.
+/// Parameters of generated code, by the names of the kernel's parameters.
 struct ElementParameters {
   struct Tensor {
     std::string name; // x0, x1, ..
@@ -45,11 +45,11 @@ struct ElementParameters {
   std::vector<Tensor> tensors;
   std::vector<Size> sizes;
   std::vector<ir::ExprId> counts; // what linear indices are below
-  // What the text needs besides convert.cuh and elementwise.cuh:
+  // Headers and functions that the text needs besides convert.cuh and elementwise.cuh:
   bool uses_f16 = false, uses_bf16 = false, uses_integers = false, uses_positions = false;
   bool uses_words = false;
 
-  /// Those of another function of the same kernel.
+  /// Adds the parameters of another function of the same kernel.
   void add(const ElementParameters &more);
 };
 
@@ -73,11 +73,11 @@ public:
   Result<std::string> lines(uint32_t value, const std::string &indent, const std::string &store);
 
   const ElementParameters &parameters() const { return parameters_; }
-  /// Of an input: whether it has as many elements, each read at the same linear index only. With
-  /// Names::by_value or in_place_by_value such an input's name stands for that element.
+  /// Whether the input has as many elements as the result, each read at the same linear index only.
+  /// With Names::by_value or in_place_by_value such an input's name stands for that element.
   bool is_read_in_place(size_t tensor) const { return in_place_[tensor]; }
-  /// Of an input, with Names::in_place_by_value: whether it has elements of two bytes, and an even
-  /// number of them, and so is read by words.
+  /// Whether the input, with Names::in_place_by_value, has an even number of elements of two bytes,
+  /// and so is read by words.
   bool is_read_by_word(size_t tensor) const {
     const ir::Type &read = type(parameters_.tensors[tensor].value);
     return given_.in_place_by_value && ir::info(read.dtype).bytes_per_block == 2 &&
@@ -86,10 +86,10 @@ public:
            });
   }
 
-  /// Of an input that is read at one index only, which moves along the result's innermost dimension
-  /// with it, or not at all: where, as a function's body of the linear index, and what must hold
-  /// for VECTOR neighbours of the result to have VECTOR neighbours of it, or one element. With
-  /// Names::by_value or columns_by_value the input's name stands for the element.
+  /// The reading of an input at one index only, which moves along the result's innermost dimension
+  /// with it, or not at all: its place, as a function's body of the linear index, and the
+  /// conditions for VECTOR neighbours of the result to have VECTOR neighbours of it, or one
+  /// element. With Names::by_value or columns_by_value the input's name stands for the element.
   struct RowRead {
     std::string body;
     bool moves = false;
@@ -103,7 +103,7 @@ public:
 private:
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  /// What is read at: coordinates of a space, by strides.
+  /// The place of a reading: coordinates of a space, by strides.
   struct Access {
     std::vector<ir::ExprId> strides; // by dimension of the space
     ir::ExprId base{};               // added; invalid: 0
@@ -111,13 +111,13 @@ private:
     std::string owner;               // in names of parameters
     std::string text;                // once the space is written
   };
-  /// A position that is read, and what it counts.
+  /// A position that is read, and its stride.
   struct Lookup {
     uint32_t node = kNone;
     ir::ExprId size, stride;
     bool from_either_end = false;
   };
-  /// A coordinate that may lie beyond an edge of what is read, which begins at `before`.
+  /// A coordinate that may lie beyond an edge of the tensor, which begins at `before`.
   struct Edge {
     uint32_t access; // the coordinate, in the parent
     int64_t before;
@@ -139,12 +139,12 @@ private:
     std::vector<int> axes;
     friend auto operator<=>(const Index &, const Index &) = default;
   };
-  /// from <= what the access reads at < to; invalid: no bound.
+  /// from <= the access's coordinate < to; invalid: no bound.
   struct Bound {
     uint32_t access;
     ir::ExprId from, to;
   };
-  /// One branch: an operand, or the number that stands where there is none.
+  /// One branch: an operand, or the number that replaces a missing one.
   struct Branch {
     std::vector<Bound> bounds; // none: otherwise
     ir::ExprId unless_empty{}; // where valid: a size that is not 0
@@ -163,7 +163,7 @@ private:
     std::string text; // of the written expression
   };
 
-  // What is read where (element_code.cpp).
+  // Finds what is read at which index (element_code.cpp).
   Result<uint32_t> visit(uint32_t value, const Index &index);
   Result<uint32_t> visit_op(uint32_t op, const Index &index);
   Result<uint32_t> visit_function(uint32_t op, const Index &index);
@@ -188,7 +188,7 @@ private:
   Access access(uint32_t value, const Index &index, std::string owner);
   void set_whole(uint32_t space, Access &access);
   uint32_t add_access(uint32_t space, Access access);
-  /// Of the coordinate along an axis.
+  /// Adds the coordinate along an axis.
   uint32_t add_coordinate(const Index &index, size_t axis);
   void add_stride(Access &access, const Index &index, size_t axis, ir::ExprId stride);
   ir::ExprId count(uint32_t value) {
@@ -245,8 +245,8 @@ private:
   std::map<size_t, RowRead> row_reads_; // by tensor
 };
 
-// One generated kernel, between a group of ops and its launch: what fused_group.cpp writes and
-// fused_parts.cpp asks for.
+// One generated kernel, between a group of ops and its launch: fused_group.cpp writes it for
+// fused_parts.cpp.
 
 /// Ops whose kernels have the place LOAD of kernels/shared/fusion.cuh, and take any numbers:
 /// reductions and searches.
@@ -262,7 +262,7 @@ struct Places {
 };
 Places places_of(const FusedGroup &group, std::span<const uint32_t> ops);
 
-/// What a part becomes, before anything is appended.
+/// The text of a part, before anything is appended.
 struct Generated {
   std::string name, text;         // of a kernel without an anchor
   ElementParameters elements;     // its parameters
@@ -281,12 +281,12 @@ std::string wrapped(const std::string &begin, const std::vector<std::string> &it
                     const std::string &end, const std::string &between = "\n    ");
 /// A macro of a list that begins with a comma, or of nothing.
 std::string list_macro(const std::string &name, const std::vector<std::string> &items);
-/// The line of a macro where that holds, "" where not. `name` may have what stands for it behind.
+/// The line of a macro if `holds`, else "". `name` may be followed by the macro's text.
 std::string defined(bool holds, const std::string &name);
 /// The ops, in a comment, and the options of the headers that follow.
 std::string heading(const FusedGroup &group, std::span<const uint32_t> ops,
                     const ElementParameters &uses);
-/// What `uses` needs, then `more` (may be empty) and `last`.
+/// Includes for `uses`, then `more` (may be empty) and `last`.
 std::string includes(const ElementParameters &uses, std::string_view more, std::string_view last);
 /// "float": of a value of the group.
 std::string element_of(const ir::Module &module, const FusedGroup &group, uint32_t value);

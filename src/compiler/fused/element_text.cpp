@@ -278,7 +278,7 @@ std::string ElementCode::operation(const Node &node) {
   return is_short_float(to) ? std::string(element_type(to)) + "(" + call + ")" : call;
 }
 
-/// Of the element's place: range, one_hot.
+/// The text of an op that depends on the element's index: range, one_hot.
 std::string ElementCode::operation_of_index(const Node &node) {
   const FusedOp &op = group_.ops[node.op];
   const ir::DType to = dtype(op.result);
@@ -322,7 +322,7 @@ std::string ElementCode::condition(const Node &node, const Branch &branch) {
   return text;
 }
 
-/// What is not taken is not computed: its elements may lie outside of their tensors.
+/// Computes only the branch that is taken: elements of others may lie outside of their tensors.
 void ElementCode::write_branches(const Node &node, const std::string &name) {
   write_space(node.space);
   for (uint32_t operand : node.operands) // positions: they are outside's
@@ -341,7 +341,7 @@ void ElementCode::write_branches(const Node &node, const std::string &name) {
   lines_ += "\n";
 }
 
-/// What stands for the node: a variable, or what it loads where that is used once.
+/// Returns the text for the node: a variable, or its load if it is used once.
 const std::string &ElementCode::write(uint32_t number) {
   if (nodes_[number].text.empty()) {
     std::string text = write_node(nodes_[number]);

@@ -9,9 +9,9 @@ namespace cugrt::codegen {
 
 namespace {
 
-/// Of a generated kernel, besides those of its anchor: drivers take 4096 bytes, 8 a parameter.
+/// Most parameters of a generated kernel besides its anchor's: drivers take 4096 bytes of them.
 constexpr size_t kMaxParameters = 400;
-/// Of a generated kernel that takes vectors, which holds the ops' code for each element of one.
+/// Most ops of a generated kernel with vectors, which holds their code for each element of one.
 constexpr size_t kMaxPackedOps = 32;
 
 // --- Texts ---------------------------------------------------------------------------------------
@@ -49,7 +49,7 @@ private:
                : Status::error(Code::unsupported, "a kernel of so many parameters");
   }
 
-  /// One thread an element of the result, or a vector of them (kernels/shared/vectors.cuh).
+  /// Gives each element of the result, or vector of them (kernels/shared/vectors.cuh), a thread.
   Status elements(Generated &made) {
     ElementCode code(module_, group_, part_.ops, {.by_value = true});
     CUGRT_ASSIGN(const std::string lines, code.lines(output(), "  ", "return "));
@@ -104,7 +104,7 @@ private:
     return text + ")";
   }
 
-  /// float element(Index i, float x0, const float *x1): what is read in place is given.
+  /// float element(Index i, float x0, const float *x1): inputs read in place come by value.
   std::string element_function(const ElementCode &code, const std::string &lines) const {
     return function(element(output()) + " element(", "Index i", code, lines, true, true);
   }
@@ -259,7 +259,7 @@ private:
     return anchor.op == ir::Op::matmul && !y.dims.empty() && product.dims.back() == y.dims.back();
   }
 
-  /// ", x0, j_size1"; what is by value is read at the linear index of that name.
+  /// ", x0, j_size1": by-value inputs are read at the linear index of that name.
   static std::string arguments(const ElementCode &code, const std::string &index = "") {
     const std::vector<std::string> names = named(code.parameters());
     std::string text;

@@ -1,9 +1,9 @@
-// From a group of ops to generated kernels.
+// Makes generated kernels of a group of ops.
 //
 // A kernel computes one result. At most one of its ops is an *anchor*, one of the library's kernels
-// with places for other ops (kernels/shared/fusion.cuh): a reduction, behind ops on what it loads;
-// or a matmul, convolution, softmax and so on; either before ops on what it stores. The others,
-// elementwise ops with broadcasting, transpositions and reshapes, are computed element by element.
+// with places for other ops (kernels/shared/fusion.cuh): a reduction, behind ops on its loads; or a
+// matmul, convolution, softmax and so on; either before ops on its stores. The others, elementwise
+// ops with broadcasting, transpositions and reshapes, are computed element by element.
 //
 // Results are those of the ops one by one, bit for bit: each op's result is rounded to its dtype,
 // the arithmetic is the same source (kernels/elementwise/elementwise.cuh), and products and sums
@@ -38,7 +38,7 @@ struct FusedGroup {
   SourceLocation location{};
 };
 
-/// What is computed together, and in which order: one op, or several that become one kernel.
+/// Ops that are computed together, in order: one op, or several that become one kernel.
 struct FusedPart {
   std::vector<uint32_t> ops; // of the group, in order
 };

@@ -97,7 +97,7 @@ private:
     ops = std::move(rest);
   }
 
-  /// Of an input: a reshape, or a slice of a run of elements.
+  /// Whether the op can be a view of an input: a reshape, or a slice of a run of elements.
   bool is_view(const FusedOp &op) {
     if (op.op == ir::Op::reshape)
       return true;
@@ -148,7 +148,7 @@ private:
     }
     if (places.anchor == FusedGroup::kNoValue)
       return cut(ops);
-    // The anchor with what is before it, then the others.
+    // The anchor with the ops before it, then the others.
     std::vector<uint32_t> first = places.before;
     first.push_back(places.anchor);
     if (!used_after(places) && first.size() > 1 && first.size() < ops.size() &&
@@ -187,7 +187,7 @@ private:
     alone(ops);
   }
 
-  /// What the op at a place reads, directly and indirectly, and itself, in order.
+  /// The ops that the op at a place reads, directly and indirectly, and itself, in order.
   std::vector<uint32_t> all_before(const std::vector<uint32_t> &ops, size_t place) const {
     std::vector<bool> needed(group_.values.size());
     needed[group_.ops[ops[place]].result] = true;
@@ -218,7 +218,7 @@ private:
     return true;
   }
 
-  /// Whether what the anchor loads is needed behind it too.
+  /// Whether ops behind the anchor also need values that it loads.
   bool used_after(const Places &places) const {
     std::vector<bool> before(group_.values.size());
     for (uint32_t op : places.before)

@@ -10,7 +10,7 @@
 
 namespace cugrt::codegen {
 
-/// One of them.
+/// A parameter of a generated kernel.
 struct KernelParameter {
   enum class Kind : uint8_t { tensor, size, scalar, symbol };
   Kind kind;
@@ -69,7 +69,7 @@ public:
                                        const std::string &as) { launch.scalar(as, wide, value); },
          .scalar = value});
   }
-  /// Of ids of `type`; `from`: what it is read from, and its bounds.
+  /// A symbol for ids of `type`; `from`: the tensor that it is read from, and its bounds.
   std::string symbol(const std::string &type, const std::string &name, std::string from,
                      std::function<void(KernelLaunch &, const std::string &)> give) {
     return add({.kind = KernelParameter::Kind::symbol,

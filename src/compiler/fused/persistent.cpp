@@ -14,11 +14,11 @@ namespace cugrt::codegen {
 namespace {
 
 constexpr int64_t kPhaseWarps = 8; // of a block
-/// Of shared memory: sums of warps and what else is of one size; what norms and attention have
-/// beside; what the driver takes.
+/// Bytes of shared memory: sums of warps and other parts of one size; the parts of norms and
+/// attention; the driver's part.
 constexpr int64_t kSumBytes = 2 * 8 * 8 * 17 * 4 + 128, kStaticBytes = 1 << 10,
                   kDriverBytes = 1 << 10;
-/// Of a launch, on every device and driver.
+/// Limits of a launch, on every device and driver.
 constexpr int64_t kMostParameterBytes = 4096, kSymbolBytes = 40;
 constexpr int64_t kMostSlots = 4, kRingAlignment = 128;
 
@@ -97,7 +97,7 @@ private:
     return heads.parts.empty() ? Status() : add_heads(heads);
   }
 
-  /// What normalises SHARED.given, of rows of `depth` elements, into `to`.
+  /// The text that normalises SHARED.given, of rows of `depth` elements, into `to`.
   static std::string norm_of(const RowNorm &norm, int64_t depth) {
     const auto optional = [](ir::ValueId value, const std::string &name) {
       return value.valid() ? name : "nullptr";
@@ -172,7 +172,7 @@ private:
     return {};
   }
 
-  /// A parameter of the kernel, by what it is read from.
+  /// A parameter of the kernel, by the tensor that it is read from.
   std::string symbol(const KernelParameter &p) {
     const size_t number = number_of(symbol_texts_, p.type + p.symbol);
     if (number == symbols_.size())
@@ -189,7 +189,7 @@ private:
 
   // --- The launch --------------------------------------------------------------------------------
 
-  /// As many slots and stages as shared memory has room for behind the table and rows.
+  /// Sizes rings: as many slots and stages as shared memory has room for behind table and rows.
   Status size_rings(const PhaseTable &table) {
     const int64_t words = int64_t(table.phases().size() * table.row_words() +
                                   std::max<size_t>(table.common_words(), 1)),
@@ -235,7 +235,7 @@ private:
     return text;
   }
 
-  /// What takes the rows that a phase reads. Of sums there are two norms, by one text.
+  /// The text that takes the rows that a phase reads. One text has both norms of sums.
   std::string rows_text() const {
     std::string text =
         "__device__ __forceinline__ bool take_rows(Walk &walk, const Rows &given) {\n"

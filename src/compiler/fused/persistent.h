@@ -29,8 +29,8 @@ struct PersistentRun {
   SourceLocation location;
 };
 
-/// Appends the launch. Code::unsupported when no kernel can be made; what has been appended then
-/// only reads or allocates.
+/// Appends the launch. Code::unsupported if no kernel can be made; the bindings appended until then
+/// only read or allocate.
 Status emit_persistent(KernelTable &table, ir::FunctionBuilder &builder, const PersistentRun &run);
 
 } // namespace cugrt::codegen

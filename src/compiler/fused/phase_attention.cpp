@@ -9,7 +9,7 @@
 
 namespace cugrt::codegen {
 
-/// In the table: larger than every position.
+/// The window in the table; without one, a number larger than every position.
 static int64_t window_or_all(int64_t window) { return window > 0 ? window : INT32_MAX; }
 
 std::optional<GroupedForm> AttentionPhases::form_of(const AttentionPhase &phase) {
@@ -55,7 +55,7 @@ std::string AttentionPhases::options_of(const AttentionPhase &phase, const Group
          defined(windows_differ_ || phase.window > 0, "WINDOW " + window);
 }
 
-/// Where chunks leave their parts.
+/// Sets where chunks leave their parts.
 void AttentionPhases::add_parts(Phase &made, const AttentionPhase &phase, const GroupedForm &form) {
   const ir::Type y = type_of(phase.result);
   const int64_t sequences = constant(y.dims[0]), heads = constant(y.dims[2]),

@@ -14,9 +14,9 @@ protected:
   AttentionPhases(KernelTable &table, ir::FunctionBuilder &builder)
       : PhaseWords(builder), table_(table) {}
 
-  /// Before the first is written.
+  /// Call before the first phase is written.
   void look_at(const PersistentRun &run);
-  /// What is written to a cache: words of its tiles, and how many.
+  /// Notes a write to a cache: words of its tiles, and their number.
   void arrive(ir::ValueId cache, int64_t at, int64_t tiles) {
     arrivals_[cache.index] = {at, tiles};
   }

@@ -17,7 +17,7 @@ struct PhaseEntry {
 };
 
 struct Phase {
-  // Of its form: see ProductPhase (products.h).
+  // Parts of its text: see ProductPhase (products.h).
   std::string functions, constants, declarations, kept, tile, before, after;
   std::vector<std::string> symbols;   // parameters of the form
   std::vector<std::string> arguments; // the kernel's, for these
@@ -35,13 +35,13 @@ public:
   explicit PhaseTable(std::vector<Phase> phases);
 
   const std::vector<Phase> &phases() const { return phases_; }
-  /// Of a row; of all rows together.
+  /// Words of one row; words of all rows together.
   size_t row_words() const { return row_words_; }
   size_t common_words() const { return commons_.size(); }
 
   /// The forms' functions and what threads keep in them, and tile_of any row.
   std::string functions_text() const;
-  /// What is known of the table without a launch; what fills in the rest.
+  /// The text of the table that is known without a launch; the text that fills in the rest.
   std::string known_text() const;
   std::string fill_text() const;
   /// The cases of switches over a row's form: before its products, and behind, where they set

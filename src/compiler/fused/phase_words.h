@@ -1,5 +1,5 @@
-// What the phases of one kernel (persistent.h) read and write: words that go from one to another,
-// and tensors, which are parameters of the kernel.
+// Memory that the phases of one kernel (persistent.h) read and write: words that go from one to
+// another, and tensors, which are parameters of the kernel.
 #pragma once
 
 #include "compiler/fused/phase_table.h"
@@ -48,7 +48,7 @@ protected:
       tensors_[at->second].access = ir::Access::inout;
     return "(u64)t" + std::to_string(at->second);
   }
-  /// Of rows: where their words are, or of what other launches read and write the address.
+  /// Where a phase finds rows: their words, or the address of a tensor that other launches use.
   std::string rows(ir::ValueId value, ir::Access access) {
     return is_exchanged(value) ? words_at(words_of_.at(value.index))
                                : parameter(value, access) + " | kPlain";

@@ -1,4 +1,4 @@
-// The text of what stands behind products; see product_epilogue.h.
+// The text behind products; see product_epilogue.h.
 #include "compiler/fused/product_epilogue.h"
 
 #include "compiler/fused/element_code.h"

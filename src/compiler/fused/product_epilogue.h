@@ -1,5 +1,5 @@
-// The text of what stands behind the products of a kernel (products.h): of each part from its tile
-// to memory; and of the rows that a phase reads.
+// The text behind the products of a kernel (products.h), of each part from its tile to memory; and
+// the text of the rows that a phase reads.
 #pragma once
 
 #include "compiler/fused/kernel_parameters.h"
@@ -26,7 +26,7 @@ protected:
     return std::string(element_type(type_of(value).dtype));
   }
 
-  /// What sets the Rows of kernels/language/persistent.cuh.
+  /// The text that sets the Rows of kernels/language/persistent.cuh.
   std::string rows_of_phase();
   Status write_epilogue(const ProductPart &part, const std::string &p);
   /// A call of each_element or each_pair.
@@ -36,8 +36,8 @@ protected:
   KernelTable &table_;
   ir::FunctionBuilder &builder_;
   const ProductKernel &kernel_;
-  // Of device functions; behind the wait; of a part, what is read before its products, and as what
-  // threads keep it.
+  // Texts of device functions; of the part behind the wait; and of reads before a part's products,
+  // which threads keep.
   std::string functions_, body_, early_;
   struct Kept {
     std::string type, name, count;
@@ -65,16 +65,16 @@ protected:
   int64_t own_columns_ = 0; // of a tile, where it has not COLUMNS
 
 private:
-  /// Of a tile's elements, or pairs, how many a thread has.
+  /// How many of a tile's elements, or pairs, a thread has.
   std::string own(const std::string &what) const {
     return own_columns_ == 0 ? what : what + "Of<" + std::to_string(own_columns_) + ">";
   }
-  /// What stores `value` in a cache, as cache_write.cu does; where its row goes is read early.
+  /// The text that stores `value` in a cache as cache_write.cu does; reads its row's place early.
   std::string append(const CacheAppend &to, const std::string &p, bool in_pairs);
-  /// What the part's ops read at each element of its result and nowhere else: it is asked for
+  /// Values that the part's ops read at each element of its result and nowhere else: they are read
   /// before the products.
   std::vector<uint32_t> read_beside(const ProductPart &part);
-  /// The expression of what is stored at j.
+  /// The expression of the value that is stored at j.
   Status write_elements(const ProductPart &part, const std::string &p, std::string &value);
   Status write_turn(const HeadTurn &turn, const std::string &p, const std::string &store);
 };

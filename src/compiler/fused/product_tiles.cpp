@@ -34,7 +34,7 @@ int64_t tile_columns(const TileRule &rule) {
   return columns;
 }
 
-/// Of normalised or rounded rows, in shared memory beside the tiles.
+/// Most bytes of normalised or rounded rows, in shared memory beside the tiles.
 static constexpr int64_t kMostRowBytes = 24 << 10;
 static constexpr uint32_t kMostRowThreads = 256;
 

@@ -16,11 +16,11 @@ namespace cugrt::codegen {
 namespace {
 
 constexpr int64_t kThreads = 256;
-/// Of a block: what kernels have without asking for more.
+/// Bytes of a block that kernels have without asking for more.
 constexpr int64_t kMostSharedBytes = 48 << 10;
-/// Of a product's tile; a thread has four elements of them at most.
+/// Limits of a product's tile; a thread has at most four of its elements.
 constexpr int64_t kMostElements = 1024, kMostColumns = 64;
-/// Of all tiles of a block, about.
+/// Bytes of all tiles of a block, about.
 constexpr int64_t kMostTileBytes = 4 << 10;
 
 int64_t element_bytes(ir::DType dtype) { return ir::info(dtype).bytes_per_block; }
@@ -74,7 +74,7 @@ public:
     return phase_by_tiles(count_tiles(part_columns_, kStreamColumns));
   }
 
-  /// Likewise, of parts whose products are another phase's.
+  /// Likewise for parts whose products another phase computes.
   Result<ProductPhase> write_phase_of_heads() {
     count("rows", kernel_.rows);
     int64_t tiles = 0;
@@ -142,7 +142,7 @@ private:
     options_.push_back("-DVECTOR=" + std::to_string(KernelLaunch::vector_size(bytes)));
   }
 
-  /// What the products read, in shared memory.
+  /// The rows that products read, in shared memory.
   std::string rows_in_block() const {
     return "  __shared__ __align__(16) T in[" + std::to_string(kernel_.most_rows * kernel_.depth) +
            "];\n";
@@ -226,15 +226,15 @@ private:
     return {};
   }
 
-  /// Where there are rings such products have no other form.
+  /// Where there are rings, such products have no other form.
   bool has_streamed_numbers(const ProductPart &part) const {
     return has_rings(kernel_.dtype, table_.choice().target) &&
            std::any_of(part.products.begin(), part.products.end(),
                        [](const SharedProduct &one) { return one.op == ir::Op::matmul; });
   }
 
-  /// Whether rings serve the part: its products have one format, or are all of numbers. Of blocks
-  /// places of a head in which pairs lie beside each other are rows of w in two runs.
+  /// Whether rings serve the part: its products have one format, or are all of numbers. With
+  /// blocks, places of a head whose pairs are neighbours are rows of w in two runs.
   bool streams(const ProductPart &part) const {
     const ir::DType format = type_of(part.products[0].w).dtype;
     const bool is_numbers = has_streamed_numbers(part);
@@ -287,7 +287,7 @@ private:
              ",\n                        ring, partial, sums);\n";
   }
 
-  /// Of a phase: one loop multiplies what has one kind of weights.
+  /// Describes a phase's stream: one loop multiplies all weights of one kind.
   void describe_stream(const ProductPart &part, const std::string &p, const std::string &next) {
     const StreamNames names = name_stream(part, p);
     is_scattered_ =
@@ -298,7 +298,7 @@ private:
              ", tile, n" + p + ", k, columns" + p + ");\n" + next;
   }
 
-  /// Blocks that a multiprocessor has room for, by what the product's loop takes.
+  /// Counts the blocks that a multiprocessor has room for, by the memory of the product's loop.
   void count_resident(const SharedProduct &product) {
     const ir::DType dtype = type_of(product.w).dtype;
     const bool all_warps = takes_all_warps(product);
@@ -310,7 +310,7 @@ private:
                                                      product.repacked, all_warps}));
   }
 
-  /// Of a part, how many products are computed side by side.
+  /// How many products of a part are computed side by side.
   int64_t teams_of(const ProductPart &part) const {
     const int64_t products = int64_t(part.products.size()), warps = kThreads / 32;
     const bool all_warps =
@@ -325,7 +325,7 @@ private:
            (product.op == ir::Op::matmul && has_rings(kernel_.dtype, table_.choice().target));
   }
 
-  /// What joins the product's slices, if it has some.
+  /// The text that joins the product's slices, if it has some.
   std::string write_product(const SharedProduct &product, const std::string &p, size_t i,
                             int64_t teams) {
     const std::string suffix = p + (i == 0 ? "" : "_" + std::to_string(i));
@@ -361,7 +361,7 @@ private:
     return join;
   }
 
-  /// Of a row of weights; of repacked blocks those of the quants' low bits, which lie together.
+  /// Bytes of a row of weights; for repacked blocks, of its quants' low bits, which lie together.
   int64_t row_bytes(ir::DType dtype, bool repacked) const {
     const ir::DTypeInfo &info = ir::info(dtype);
     return repacked ? kernel_.depth * repacked_low_bits(dtype) / 8
@@ -399,7 +399,7 @@ private:
     const int64_t least = has_repacked_ || has_numbers_
                               ? kStreamColumns
                               : std::max(kThreads / 32 / slices_ / most_teams_, int64_t(2));
-    // Whole heads where they are normed.
+    // Whole heads if they are normed.
     const int64_t step = heads == 0                ? least
                          : least == kStreamColumns ? std::lcm(least, heads)
                                                    : std::max(least / heads, int64_t(1)) * heads;

@@ -51,12 +51,12 @@ struct TileRule {
   std::function<bool(int64_t columns)> has_room;
 };
 
-/// Of all parts.
+/// The number of tiles of all parts.
 int64_t count_tiles(std::span<const int64_t> parts, int64_t columns);
 
-/// As few columns as let all tiles be resident at once: each tile begins with a norm, and what is
-/// behind the first wave waits for it. Where tiles as large as they may be are still more, as few
-/// as need no more waves than those.
+/// Few columns, so that all tiles are resident at once: each tile begins with a norm, and tiles
+/// behind the first wave wait for it. If even the largest tiles are more, as few columns as need no
+/// more waves than those.
 int64_t tile_columns(const TileRule &rule);
 
 /// The most rows that products share in one kernel.
@@ -68,7 +68,7 @@ struct RowNorm {
   double epsilon;
 };
 
-/// What a norm reads where that is computed on the way: residual + norm(x).
+/// The sum that a norm reads and computes on the way: residual + norm(x).
 struct RowSum {
   RowNorm norm;
   ir::ValueId residual;
@@ -105,7 +105,7 @@ struct ProductPart {
   std::optional<HeadTurn> turn;
   std::optional<CacheAppend> append;
   ir::ValueId result; // allocated; invalid where rows are appended
-  /// Of write_heads, where products are none: what they gave, by heads of so many elements.
+  /// For write_heads, where products are none: their results, by heads of so many elements.
   ir::ValueId heads;
   int64_t head = 0;
 };
@@ -154,8 +154,8 @@ struct ProductPhase {
   bool has_numbers = false, has_repacked = false;
   bool is_scattered = false; // columns of a tile may be no two runs
 };
-/// The parameters of what a phase reads, of what it adds to that, and, with a part's number, of the
-/// words of its tiles that go to a cache.
+/// Names of a phase's parameters: of its rows, of the tensor added to them, and, with a part's
+/// number, of the words of its tiles that go to a cache.
 inline constexpr std::string_view kPhaseRows = "from_x", kPhaseResidual = "residual",
                                   kPhaseTiles = "arrived";
 
@@ -163,7 +163,7 @@ inline constexpr std::string_view kPhaseRows = "from_x", kPhaseResidual = "resid
 /// kernel cannot be a phase.
 Result<ProductPhase> write_phase(KernelTable &table, ir::FunctionBuilder &builder,
                                  const ProductKernel &kernel, PhaseUnits &units);
-/// What stands behind the products of parts with whole heads, as a phase by tiles of a head.
+/// The text behind the products of parts with whole heads, as a phase by tiles of a head.
 Result<ProductPhase> write_heads(KernelTable &table, ir::FunctionBuilder &builder,
                                  const ProductKernel &kernel);
 

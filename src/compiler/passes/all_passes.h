@@ -29,9 +29,9 @@ Result<ir::Module> rewrite_cuda_graph(const ir::Module &module, const PassContex
 
 /// The module with a slice a section in the place of each split of whole bytes and known shape.
 Result<ir::Module> slice_splits(const ir::Module &module);
-/// The module with sums of slices in the place of sums of f32 over a second dimension of at most
-/// four, behind what is of each part; what they read stays, and may be unread now. Nothing where
-/// there are none.
+/// The module with sums of slices in place of sums of f32 over a second dimension of at most four,
+/// behind the computation of each part; values that only the sums read stay, unread. Nothing if
+/// there are no such sums.
 Result<std::optional<ir::Module>> slice_sums(const ir::Module &module);
 /// The module with reductions and norms of f16 and bf16 in the place of those between casts, where
 /// nothing else reads what these give.
@@ -41,9 +41,9 @@ Result<ir::Module> lay_out_weights(const ir::Module &module, const PassContext &
 
 // --- What options say about the choice among kernels -------------------------------------------
 
-/// For a pass that makes launches of what `module` holds. Error invalid_argument, at the first
-/// product, when codegen.matmul names a variant that no product of the module takes; one that is a
-/// launch already counts.
+/// For a pass that makes launches of the ops of `module`. Error invalid_argument, at the first
+/// product, if codegen.matmul names a variant that no product of the module takes; launches count,
+/// too.
 Result<codegen::KernelChoice> kernel_choice(const ir::Module &module, const PassContext &context);
 
 } // namespace cugrt::passes

@@ -1,6 +1,6 @@
 // EliminateDeadBindings: removes pure bindings whose results nothing uses: ops, allocations, views,
-// constants, shapes and their like. Launches, calls, constructs and ops that write stay, and with
-// them what they use; kills go with what they kill. Matches and reads stay: they check, and define
+// constants, shapes and their like. Launches, calls, constructs and ops that write stay, with the
+// values that they use; a kill goes with its value. Matches and reads stay: they check, and define
 // symbols.
 #include "compiler/passes/all_passes.h"
 #include "ir/module/function_cloner.h"

@@ -120,7 +120,7 @@ private:
       append(op);
   }
 
-  /// Of the op's result: the call's, or as in the group.
+  /// The name of the op's result: the call's, or as in the group.
   const std::string &name_of(uint32_t op) const {
     return op + 1 == group_.ops.size() ? result_name_ : callee_->values[group_.ops[op].result].name;
   }

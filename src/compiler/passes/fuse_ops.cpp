@@ -48,7 +48,7 @@ public:
       members_[last_[n]].push_back(bindings_[n]);
   }
 
-  /// Of an op: the bindings of its group, in order; itself alone when it is not fused.
+  /// The bindings of the op's group, in order; the op alone if it is not fused.
   std::span<const Binding *const> group(const Binding &op) const {
     return members_[last_[node_of_[op.first_result]]];
   }
@@ -176,7 +176,7 @@ private:
 
 // --- Groups as functions -------------------------------------------------------------------------
 
-/// One group as a function of `target`.
+/// Makes one group a function of `target`.
 class GroupFunction {
 public:
   GroupFunction(const ir::Function &source, ir::Module &target,
@@ -201,7 +201,7 @@ public:
     return builder_->finish(std::span(&result, 1), group_.back()->location);
   }
 
-  /// What the caller passes, and the symbols of the shape that it passes last (perhaps none).
+  /// Values that the caller passes, and symbols of the shape that it passes last (may be none).
   const std::vector<ValueId> &inputs() const { return inputs_; }
   const std::vector<ir::SymbolId> &shape() const { return shape_; }
 
@@ -351,7 +351,7 @@ private:
 
   const ir::Module &source_;
   std::vector<ir::Function> functions_;
-  /// By the name that was asked for and the values' types.
+  /// Keyed by the wanted name and the values' types.
   std::unordered_map<std::string, std::vector<uint32_t>> by_key_;
   std::unordered_map<std::string, uint32_t> names_; // taken, with the next number to try
 };

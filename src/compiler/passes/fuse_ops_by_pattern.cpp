@@ -141,7 +141,7 @@ private:
     return {};
   }
 
-  /// What only names a value of the run: before the launch, or `behind` it.
+  /// Places a binding that only names a value of the run: before the launch, or `behind` it.
   Status place_name(const Binding &binding, std::vector<const Binding *> &behind) {
     if (persistent_->reshaped.contains(binding.first_result))
       map(binding.result(), given(binding, 0));
@@ -186,7 +186,7 @@ private:
             .scale = ir::op_float(Op::attention, attributes, "scale")};
   }
 
-  /// Of two bindings of one block the later one.
+  /// Returns the later one of two bindings of one block.
   static void later(const Binding *&of, const Binding *other) { of = std::max(of, other); }
 
   Status forget_block() {
@@ -212,7 +212,7 @@ private:
             match.is_sum_read ? allocated(match.sum->result(), match) : ValueId()};
   }
 
-  /// What the launch writes for a value of the source.
+  /// The value that the launch writes for a value of the source.
   ValueId allocated(ValueId result, const ProductMatch &match) {
     const ir::Value &value = source().value(result);
     return bind_value(ir::BindingKind::alloc, value.name, {}, {}, value.type,

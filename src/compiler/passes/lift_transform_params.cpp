@@ -1,5 +1,5 @@
-// LiftTransformParams: what depends on weights and constants alone is computed once, when a session
-// is opened, instead of in every run:
+// LiftTransformParams: computes values that depend on weights and constants alone once, when a
+// session is opened, instead of in every run:
 //
 //   func @main(%x: .., %w: ..) {               func @main(%x: .., %w: ..,
 //     %h = cast(%w) {dtype = f16}                         %main_transform_params.0: ..) {
@@ -42,7 +42,7 @@ namespace cugrt::passes {
 
 namespace {
 
-/// What of a function is lifted.
+/// Chooses the bindings of a function that are lifted.
 class Choice {
 public:
   /// `source` is the module of `function`; `target` has its pools, and gets further expressions.
@@ -135,7 +135,7 @@ private:
     }
   }
 
-  /// From the last to the first: what is read outside and must stay there makes its operands read.
+  /// From the last to the first: a value that is read outside and stays makes its operands read.
   void leave_what_stays() {
     const std::vector<Binding> &bindings = function_.body().bindings;
     for (size_t i = bindings.size(); i-- > 0;) {
@@ -172,14 +172,14 @@ private:
   std::vector<bool> read_, pinned_;      // by value: outside; so that it must stay
 };
 
-/// By value: what the results are computed from, and they themselves.
+/// For each value: whether it is a result, or the results are computed from it.
 std::vector<bool> find_needed(const ir::Function &function, std::span<const ValueId> results) {
   std::vector<bool> needed(function.values.size());
   for (ValueId result : results)
     needed[result.index] = true;
   const std::vector<Binding> &bindings = function.body().bindings;
   for (size_t i = bindings.size(); i-- > 0;)
-    // What stays in the function because it costs nothing there is computed here, too.
+    // Computes values here, too, that stay in the function because they cost nothing there.
     if (bindings[i].result_count == 1 && needed[bindings[i].first_result])
       for (const Operand &operand : function.operands_of(bindings[i]))
         if (operand.kind == Operand::Kind::value)
@@ -215,7 +215,7 @@ public:
     }
   }
 
-  /// Of each result, numbered from 0 on.
+  /// The number of each result, from 0 on.
   std::vector<size_t> numbers() {
     std::unordered_map<uint32_t, size_t> parts; // by leader
     int64_t all = 0, taken = 0;
@@ -259,7 +259,7 @@ struct Computed {
   std::vector<ValueId> results{};
 };
 
-/// What is lifted out of several functions alike is one weight, that of the first of them.
+/// A value that several functions lift alike is one weight of the first one's function.
 class SharedWeights {
 public:
   /// The name of the weight that each of `results` is; one of a function before this one, or of
@@ -288,8 +288,8 @@ public:
   }
 
 private:
-  /// By value: equal ones have one number, over all functions. Dimensions are constants, so that
-  /// types are alike where their ids are.
+  /// A number for each value: equal values have one number, over all functions. Dimensions are
+  /// constants, so equal types have equal ids.
   std::vector<uint32_t> number(const ir::Function &function, const Choice &choice) {
     std::vector<uint32_t> numbers(function.values.size());
     auto give = [&](ValueId value, const std::string &key,
@@ -328,7 +328,7 @@ private:
     return count_++;
   }
 
-  /// By what computes a value, but for the attributes: these, and its number.
+  /// Keyed by the computation of a value but for its attributes: these, and the value's number.
   std::unordered_map<std::string, std::vector<std::pair<std::vector<ir::Attribute>, uint32_t>>>
       known_;
   uint32_t count_ = 0;
@@ -382,7 +382,7 @@ private:
   std::unordered_map<uint32_t, ValueId> values_; // by source value
 };
 
-/// The function without what was lifted, which comes as weights behind its own.
+/// The function without lifted bindings, whose results become weights behind its own.
 class Rest : public ir::FunctionCloner {
 public:
   Rest(const ir::Function &source, ir::Module &target, const Choice &choice,
@@ -418,7 +418,7 @@ bool has_param(const ir::Function &function, const std::string &prefix) {
   return false;
 }
 
-/// Whether all that it takes is weights: what it computes is computed once already.
+/// Whether it takes weights only: its results are computed once already.
 bool takes_weights_only(const ir::Function &function) { return function.num_inputs == 0; }
 
 } // namespace

@@ -1,6 +1,6 @@
-// Building lifted functions. Symbols are numbered anew, in the order of the shape argument;
-// bindings are copied with that substitution. Kills of storages are left out: what is lifted lives
-// as long as the session.
+// Builds lifted functions. Symbols get new numbers, in the order of the shape argument; bindings
+// are copied with that substitution. Kills of storages are left out: lifted storages live as long
+// as the session.
 #include "compiler/passes/lifted_function.h"
 
 #include "base/check.h"
@@ -17,7 +17,7 @@ namespace cugrt::passes {
 
 namespace {
 
-/// For each lifted function and input, the bytes of the smallest storage that it is given.
+/// For each lifted function and input, the bytes of the smallest storage that any call passes.
 std::vector<std::vector<int64_t>> least_storages(const ir::Module &source,
                                                  const plan::PublishedAnalysis &analysis) {
   std::vector<std::vector<int64_t>> least(analysis.lifted.size());
@@ -231,7 +231,7 @@ private:
   std::vector<ValueId> values_;                // by value of the source function
   std::vector<ValueId> root_;                  // likewise: what an alias or view names
   std::vector<bool> written_;                  // by root
-  // Of the binding that is copied.
+  // Operands of the binding that is copied.
   std::vector<Operand> operands_;
   std::vector<ir::ExprId> exprs_;
   std::vector<std::string> names_;

@@ -12,16 +12,16 @@
 
 namespace cugrt::passes {
 
-/// What a lifted region returns: its outputs, and in the place of a tuple that the region makes the
-/// parts of it that the region makes. The caller makes the tuple anew, since calls give no tuples.
+/// The values that a lifted region returns: its outputs, where parts made by the region replace a
+/// tuple that the region makes. The caller makes the tuple anew, since calls give no tuples.
 class ReturnedValues {
 public:
   ReturnedValues(const ir::Module &module, const ir::Function &function);
 
-  /// In order, each once.
+  /// The returned values in order, each once.
   std::vector<ir::ValueId> of(const plan::PublishedRegion &region) const;
-  /// The binding of the region that makes a tuple, which the caller repeats; null for what is
-  /// returned or comes from outside.
+  /// The binding of the region that makes a tuple, which the caller repeats; null for a returned
+  /// value, or one from outside.
   const ir::Binding *remade(const plan::PublishedRegion &region, ir::ValueId value) const;
 
 private:
@@ -42,9 +42,9 @@ Result<std::vector<ir::Function>> build_lifted_functions(const ir::Module &sourc
 ir::Function build_allocation(const ir::Module &source, const plan::PublishedAnalysis &analysis,
                               ir::Module &target);
 
-/// What is passed for a region's input: parameters are contiguous, so in the place of a tensor with
-/// strides all bytes from its first element to its last, which is what it lies in; invalid for what
-/// is passed as it is.
+/// The type passed for a region's input that is a tensor with strides: all bytes from its first
+/// element to its last, since parameters are contiguous. Invalid for an input that is passed as it
+/// is.
 ir::TypeId bytes_around(const ir::Type &input, ir::Module &target);
 
 /// The type of a merged storage.

@@ -89,7 +89,7 @@ bool PrecisionChoices::has_wide_states(const Binding &op) const {
   return keeps_state(op) && is_narrow_op(op) && !is_narrow(op.result(1));
 }
 
-/// What masks are made of stays in f32 with them.
+/// Keeps the values that masks are made of in f32, too.
 void PrecisionChoices::keep_masks() {
   std::vector<bool> of_mask(function_.values.size(), false);
   for (auto block = function_.blocks.rbegin(); block != function_.blocks.rend(); ++block)
@@ -159,8 +159,8 @@ Precision PrecisionChoices::precision_of(const Binding &op, const PrecisionTable
   return precision == Precision::deny || can_be_narrow(op) ? precision : Precision::deny;
 }
 
-/// Whether the op takes all of its f32 operands narrow, and gives what it gives now or the same
-/// narrow; which results are that is kept.
+/// Whether the op takes all of its f32 operands narrow and gives its present results, or narrow
+/// ones; keeps which results are narrow.
 bool PrecisionChoices::can_be_narrow(const Binding &op) {
   std::vector<TypeId> operands;
   bool any = false;
@@ -203,9 +203,9 @@ bool PrecisionChoices::follows_narrow(const Binding &op) const {
   return true;
 }
 
-/// Whether an op reads constants alone: what it makes of them, once, is computed in f32 and counts
-/// as a constant. The published pass has it in 16 bits. With `weights` also what reads these, or
-/// what was made of them.
+/// Whether an op reads constants alone: its results, computed once, are in f32 and count as
+/// constants. The published pass has them in 16 bits. `weights` includes ops that read weights, or
+/// results of those.
 bool PrecisionChoices::is_of_constants(const Binding &op, bool weights) const {
   const auto operands = function_.operands_of(op);
   return narrows_moves_ && !operands.empty() &&
@@ -275,9 +275,9 @@ bool PrecisionChoices::views(const Binding &binding) const {
          op != ir::Op::concat && precision_[binding.first_result] == Precision::follow;
 }
 
-/// Ops that move, select or scale what is computed in f32, and recurrent layers, where all that
-/// read what they read and what they give take it narrow, in turn behind such ops: the cast then
-/// stands where the value is made.
+/// Makes ops narrow that move, select or scale f32 values, and recurrent layers, if all readers of
+/// their operands and results take them narrow, perhaps behind such ops: the cast then stands where
+/// the value is made.
 void PrecisionChoices::narrow_moves() {
   const ValueUses uses(function_);
   const size_t count = function_.values.size();
@@ -406,8 +406,8 @@ void PrecisionChoices::find_streams() {
     }
 }
 
-/// Ops that move elements of what is stored narrow, though some read it as f32 (is_rounded), move
-/// them so: else all of it would be stored as f32, too.
+/// Makes ops narrow that move elements of values stored narrow (is_rounded), though some readers
+/// take f32: else all of it would be stored as f32, too.
 void PrecisionChoices::move_rounded() {
   const ValueUses uses(function_);
   const auto moves = [&](const Binding &binding) {
@@ -458,7 +458,7 @@ bool PrecisionChoices::is_elementwise(const Binding &binding) {
           ir::op_info(ir::op_of(binding)).pattern == ir::OpPattern::broadcast);
 }
 
-/// Whether the op reduces, which what stands before it is computed for where it loads.
+/// Whether the op reduces: the ops before it are then computed where it loads.
 bool PrecisionChoices::is_reduction(const Binding &binding) {
   return binding.kind == BindingKind::op && is_part(ir::op_of(binding), ir::OpPart::reduces);
 }
@@ -472,7 +472,7 @@ bool PrecisionChoices::reads_narrow(const Binding &binding, size_t operand) cons
 void PrecisionChoices::count_uses(uint32_t number) {
   const ir::Block &block = function_.blocks[number];
   for (const Binding &binding : block.bindings) {
-    // Reductions and concatenations widen what they read, too.
+    // Reductions and concatenations also widen their operands.
     const bool in_place = is_elementwise(binding) ||
                           (narrows_moves_ && (is_reduction(binding) || is_concat(binding)));
     for_uses(binding, [&](ValueId value, bool narrow) {

@@ -23,8 +23,8 @@ namespace cugrt::passes {
 
 using Precision = ir::OpPrecision;
 
-/// What is done with each op: the table ops/table/ops.def, overridden by the options mixed.allow
-/// and so on.
+/// The treatment of each op: the table ops/table/ops.def, overridden by the options mixed.allow and
+/// so on.
 class PrecisionTable {
 public:
   /// invalid_argument when several of the options name one op.
@@ -43,7 +43,7 @@ private:
 Result<ir::Module> to_published_mixed_precision(const ir::Module &module,
                                                 const PassContext &context);
 
-/// What is decided for one function.
+/// Decisions for one function.
 class PrecisionChoices {
 public:
   /// `source` is the module of `function`; `target` has its pools, and gets further types.
@@ -121,7 +121,7 @@ private:
   std::vector<bool> narrow_op_, narrow_result_;
 };
 
-/// By value: whether a binding may write its bytes, under whatever name.
+/// For each value: whether a binding may write its bytes, under any name.
 std::vector<bool> find_written_values(const ir::Module &module, const ir::Function &function);
 
 } // namespace cugrt::passes

@@ -117,7 +117,7 @@ private:
       return nullptr;
     const ValueId wide = source().operands_of(binding)[0].value();
     const Binding *cast = uses_.maker(wide);
-    // What another block's cast reads may not be there in this one.
+    // A cast in another block may read a value that is not there in this one.
     if (!is_op(cast, Op::cast) || cast < block.bindings.data() ||
         cast >= block.bindings.data() + block.bindings.size() ||
         type_of(wide).dtype != ir::DType::f32 || written_[wide.index])
@@ -138,8 +138,8 @@ private:
     }
   }
 
-  /// The reshape, or the first of several, that a cast alone reads, of what may cast by itself as
-  /// it is stored, where not all behind the cast would do that as they read; null where there is
+  /// The reshape, or the first of several, that only a cast reads, if its operand can be cast as
+  /// it is stored and not all readers of the cast could cast as they read; null if there is
   /// none.
   const Binding *reshape_before(const Binding &cast, const ir::Block &block) const {
     if (!is_op(&cast, Op::cast) || written_[cast.first_result])
@@ -206,14 +206,14 @@ private:
   std::map<const Binding *, const Binding *> cast_behind_; // by the first reshape before it
 };
 
-/// What is asked of casts and of what reads them.
+/// Queries about casts and their readers.
 class CastCloner : public ir::FunctionCloner {
 protected:
   CastCloner(const ir::Module &module, const ir::Function &source, ir::Module &target)
       : FunctionCloner(source, target), uses_(source),
         written_(find_written_values(module, source)) {}
 
-  /// Whether kernels of the op compute what they read; of views, those of all that read them.
+  /// Whether kernels of the op compute their operands; for views, whether all of their readers do.
   bool computes_what_it_reads(const Binding *op, const ir::Block &block) const {
     if (op->kind != BindingKind::op || op->result_count != 1 || op < block.bindings.data() ||
         op >= block.bindings.data() + block.bindings.size() || !type_of(op->result()).known_shape)
@@ -260,7 +260,7 @@ private:
     return spread_[source().operands_of(reader)[0].index] != nullptr;
   }
 
-  /// The binding, with own ones of what is spread that it reads.
+  /// Makes the binding, with operands of its own for values that are spread.
   Status make(const Binding &binding) {
     const auto operands = source().operands_of(binding);
     for (auto operand = operands.begin(); operand != operands.end(); ++operand)

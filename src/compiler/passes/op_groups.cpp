@@ -38,7 +38,7 @@ private:
     nodes[n] = {parent, parent == kNoBinding ? 1 : nodes[parent].depth + 1, pattern};
   }
 
-  /// The nearest common ancestor; `pattern` takes in what is left behind.
+  /// The nearest common ancestor; raises `pattern` to the greatest of the ops on the way.
   uint32_t common(uint32_t a, uint32_t b, OpPattern &pattern) const {
     while (a != b && a != kNoBinding && b != kNoBinding) {
       const uint32_t depth_a = nodes[a].depth, depth_b = nodes[b].depth;

@@ -42,7 +42,7 @@ struct GroupOptions {
   bool after_reductions = true; // a reduction joins what is elementwise
 };
 
-/// By node: the last node of its group. Only that one's result is used outside of the group.
+/// For each node, the last node of its group. Only the result of that one is used outside.
 std::vector<uint32_t> group_ops(const OpGraph &graph, const GroupOptions &options);
 
 // Functions that stand for a group of ops which become one kernel: written by FuseOps, read by
@@ -59,8 +59,8 @@ std::vector<uint32_t> group_ops(const OpGraph &graph, const GroupOptions &option
 /// The attribute that marks such a function.
 inline constexpr std::string_view kPrimitive = "primitive";
 
-/// Whether a function is marked, private, and nothing but ops, with shapes that reshapes take,
-/// whose last result is what it returns.
+/// Whether a function is marked, private, and has only ops, with shapes for reshapes, whose last
+/// result it returns.
 bool is_fused_group(const ir::Module &module, const ir::Function &function);
 
 } // namespace cugrt::passes

@@ -56,7 +56,7 @@ public:
       padded_[symbol.index] = true;
   }
 
-  /// Before run(): what cannot be padded.
+  /// Call before run(): fails for functions that cannot be padded.
   Status check() const {
     for (size_t p = 0; p < source().params.size(); ++p) {
       const ir::Value &value = source().value(source().params[p].value);
@@ -82,7 +82,7 @@ public:
     return {};
   }
 
-  /// Likewise: where what is added would change what is there.
+  /// Likewise: fails if added elements would change others.
   Status check_effects(const ir::Module &whole) const {
     return check_padding_effects(whole, source(), padded_);
   }
@@ -196,7 +196,7 @@ Status Padder::resize(ValueId &value, TypeId to, ValueId last, const char *suffi
   ir::Type type = module().types[builder().function().value(value).type];
   const ir::Type target = module().types[to];
   const std::string hint = builder().function().value(value).name + suffix;
-  // At the buckets' sizes, whichever of the two has them, so that no launch is sized by others.
+  // Uses the buckets' sizes, whichever side has them, so that no other sizes the launch.
   ExprId space = module().exprs.constant(1);
   for (size_t axis = 0; axis < type.dims.size(); ++axis) {
     const ir::ExprNode &node = module().exprs[type.dims[axis]];
@@ -235,7 +235,7 @@ Status Padder::pad_parameters() {
   return {};
 }
 
-/// What the caller gave memory for first, then results; a result that is a parameter stays it.
+/// Cuts results into the caller's memory first, then others; a result that is a parameter stays.
 Status Padder::cut_results() {
   const SourceLocation end = source().body().end_location;
   for (uint32_t p = 0; p < source().params.size(); ++p) {
@@ -266,7 +266,7 @@ Status Padder::cut_results() {
   return {};
 }
 
-/// A kernel knows no padding: it is given what callers bring, and what it writes is padded again.
+/// A kernel knows no padding: it gets the callers' elements, and its results are padded again.
 Status Padder::visit(const ir::Binding &binding) {
   if (binding.kind != ir::BindingKind::launch)
     return copy(binding);

@@ -27,9 +27,9 @@ namespace {
 
 // --- A whole walk --------------------------------------------------------------------------------
 
-/// What is known of a whole walk, from the function that has buckets through all that it calls.
-/// Expressions are in terms of that function's symbols; those that other functions define have
-/// numbers behind them.
+/// Facts about a whole walk, from the function with buckets through all its callees.
+/// Expressions use that function's symbols; those that other functions define have numbers
+/// behind them.
 class ModulePadding : public PaddedSymbols {
 public:
   using Results = std::vector<Facts>;
@@ -44,7 +44,7 @@ public:
     }
   }
 
-  /// `symbols`: what the callee's symbols are; invalid ones are its own.
+  /// `symbols`: the caller's expressions for the callee's symbols; invalid ones are its own.
   Result<Results> effects_of(const ir::Function &function, std::vector<ExprId> symbols,
                              const std::vector<Facts> &params);
   ExprId own_symbol(const ir::Function &function, size_t symbol) {
@@ -57,12 +57,12 @@ public:
 private:
   const ir::Function &root_;
   std::vector<uint32_t> first_symbol_; // by function
-  /// Callees by what they were given.
+  /// Callees by their arguments.
   std::map<std::tuple<const ir::Function *, std::vector<ExprId>, std::vector<Facts>>, Results>
       known_;
 };
 
-/// What all elements of a constant are. Numbers of 10,000 and more hide others by custom.
+/// The fill of a constant's elements. By custom, numbers of 10,000 and more hide others.
 Fill fill_of(const ir::Module &module, const ir::Constant &constant) {
   constexpr double kHides = 1e4;
   const ir::Type &type = module.types[constant.type];
@@ -140,8 +140,8 @@ private:
     static const Facts none;
     return is_value(operand) ? values_[operand.index] : none;
   }
-  /// The facts hold wherever the bytes are read, so those of what is written must hold always:
-  /// whatever is written there is zero behind.
+  /// Facts must hold wherever the bytes are read. Of facts about written bytes only zeros stay:
+  /// every writer leaves zeros behind.
   void set(ValueId value, Facts to) {
     if (written_[value.index])
       for (Dim &dim : to.dims)
@@ -180,7 +180,7 @@ private:
   std::vector<Facts> values_;
 };
 
-/// Of the padded symbols that an operand depends on; empty: none.
+/// Names of the padded symbols that an operand depends on; empty: none.
 std::string FunctionPadding::names(const ir::Operand &operand) {
   std::vector<ExprId> list;
   if (is_value(operand))
@@ -190,7 +190,7 @@ std::string FunctionPadding::names(const ir::Operand &operand) {
   return all_.names_of(list);
 }
 
-/// Of all that a binding is given, gives and says.
+/// Names for all operands, results and expressions of a binding.
 std::string FunctionPadding::names(const ir::Binding &b) {
   std::vector<ExprId> list;
   for (const ir::Operand &operand : function_.operands_of(b))
@@ -205,7 +205,7 @@ std::string FunctionPadding::names(const ir::Binding &b) {
   return all_.names_of(list);
 }
 
-/// Where facts are not followed: what callers bring must be in front along each dimension, and a
+/// Where facts are not followed, the callers' elements must be in front along each dimension, and a
 /// host number must not depend on a padded symbol.
 Status FunctionPadding::leaves(const ir::Operand &operand, SourceLocation at, const char *as) {
   const bool is_tensor = is_value(operand) && type(operand.value()).kind == ir::TypeKind::tensor;
@@ -284,8 +284,8 @@ Status FunctionPadding::binding(const ir::Binding &b) {
   return {};
 }
 
-/// Blocks see the values around them as they are. What is carried, or chosen by a condition, keeps
-/// what callers bring in front; nothing is said of what is added.
+/// Blocks see outer values as they are. Carried values and those that a condition chooses keep the
+/// callers' elements in front; nothing is known of added ones.
 Status FunctionPadding::control(const ir::Binding &b) {
   const std::span<const ir::Operand> operands = function_.operands_of(b);
   const bool loops = b.kind == ir::BindingKind::while_;
@@ -304,8 +304,8 @@ Status FunctionPadding::control(const ir::Binding &b) {
   return {};
 }
 
-/// The kernel is given tensors of the size that callers bring (pad_to_buckets.cpp), so each padded
-/// dimension must be a symbol that they bring; zeros are put behind what it writes.
+/// The kernel gets tensors of the callers' sizes (pad_to_buckets.cpp), so each padded dimension
+/// must be a symbol that callers bring; its results get zeros behind.
 Status FunctionPadding::launch(const ir::Binding &b) {
   const std::string symbols = names(b), kernel = "kernel @" + module_.kernels[b.callee].name;
   if (symbols.empty())
@@ -330,8 +330,8 @@ Status FunctionPadding::launch(const ir::Binding &b) {
   return {};
 }
 
-/// A symbol that is defined here is the dimension that it is matched to. What else would be
-/// compared must be the same for all values of padded symbols.
+/// A symbol defined here equals the dimension that it matches. Other comparisons must hold alike
+/// for all values of padded symbols.
 Status FunctionPadding::match(const ir::Binding &b) {
   const ir::Operand &from = function_.operands_of(b)[0];
   const ir::Type &to = type(b.result());
@@ -380,7 +380,7 @@ Status FunctionPadding::call(const ir::Binding &b) {
         symbols[static_cast<size_t>(node.value)] = from[i];
     }
   }
-  // What else would be compared when the call is made.
+  // Other comparisons when the call is made.
   std::vector<ExprId> all = symbols;
   for (size_t s = 0; s < all.size(); ++s)
     if (!all[s].valid())

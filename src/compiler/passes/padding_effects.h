@@ -1,5 +1,5 @@
-// What can be seen of whether rows that a bucket adds change the others: asked by PadToBuckets
-// before it pads.
+// Finds whether rows that a bucket adds could change others; PadToBuckets asks before it
+// pads.
 //
 // What callers bring must stand in front along each dimension of each value, and what is added
 // behind. Both are followed through ops, calls, matches and blocks. Where a binding makes one

@@ -43,7 +43,7 @@ public:
   Status set_default(std::string_view name, std::string_view value) {
     return values_.contains(name) ? Status() : set(name, value);
   }
-  /// Of "name=value". Errors: those of set(), and invalid_argument for another form.
+  /// Sets from "name=value". Errors: those of set(), and invalid_argument for another form.
   Status set_from_text(std::string_view setting);
 
   /// The value set, or the option's default. The option must be known and of that type.
@@ -52,14 +52,14 @@ public:
   std::vector<ir::Op> ops(std::string_view name) const;
   int64_t number(std::string_view name) const;
 
-  /// What passes did and could not do is appended there; it must outlive the context's use.
+  /// Appends notes about what passes did and could not do to `notes`, which must outlive that.
   void collect_notes(std::vector<std::string> *notes) { notes_ = notes; }
   /// A line for reports; nothing where none are collected.
   void note(std::string line) const {
     if (notes_)
       notes_->push_back(std::move(line));
   }
-  /// "@main: 3 times .." of what was found so often.
+  /// Notes "@main: 3 times ..".
   void note(const std::string &where, const std::string &text, size_t times) const {
     note(where + ": " + (times > 1 ? std::to_string(times) + " times " : "") + text);
   }
@@ -84,7 +84,7 @@ const Pass *find_pass(std::string_view name);
 /// Error not_found that lists the known passes, when there is none.
 Result<const Pass *> require_pass(std::string_view name);
 
-/// From a module as written to one that the planner takes, in order.
+/// The passes, in order, from a module as written to one that the planner takes.
 std::span<const Pass *const> default_pipeline();
 /// Runs passes one after the other; an error names the pass.
 Result<ir::Module> run_passes(ir::Module module, std::span<const Pass *const> pipeline,

@@ -66,7 +66,7 @@ std::span<const Pass *const> default_pipeline() {
       find_pass("PadToBuckets"),
       find_pass("FuseAttention"),
       find_pass("ToIntegerProducts"),
-      // What nothing uses would keep others in f32, and apart.
+      // Unused bindings would keep others in f32, and apart.
       find_pass("EliminateDeadBindings"),
       find_pass("JoinProducts"),
       find_pass("ToMixedPrecision"), // off unless asked for

@@ -35,7 +35,7 @@ struct StorageValue {
   size_t depth = 0;
 };
 
-/// What both policies share: tensors in storages, which nested blocks capture.
+/// Part that both policies share: tensors in storages, which nested blocks capture.
 class PlannedCloner : public ir::FunctionCloner {
 public:
   PlannedCloner(const ir::Function &source, ir::Module &target) : FunctionCloner(source, target) {

@@ -36,7 +36,7 @@ public:
   }
 
 private:
-  // --- What is asked of values -------------------------------------------------------------------
+  // --- Queries about values ----------------------------------------------------------------------
 
   const ir::Type &type(ValueId value) const { return module_.types[function_.value(value).type]; }
   std::span<const Operand> operands(const Binding &b) const { return function_.operands_of(b); }
@@ -66,7 +66,7 @@ private:
   }
   /// And before the writes of caches that end it.
   bool is_near(const Binding *b) const { return is_in_run(b) && !runs_->is_ending(b); }
-  /// What a value is a name or a part of.
+  /// The value that a value names or is a part of.
   ValueId root(ValueId value) const {
     for (const Binding *b = uses_.maker(value);
          b && (b->kind == BindingKind::view || b->kind == BindingKind::alias ||
@@ -353,7 +353,7 @@ private:
       members_.insert(before);
   }
 
-  /// Whether nothing but the products reads what they do.
+  /// Whether only the products read their operands.
   bool is_read_by_products() const {
     return !uses_.is_yielded(match_.x) &&
            std::ranges::all_of(uses_.readers(match_.x), [&](const Binding *user) {

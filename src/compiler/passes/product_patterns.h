@@ -55,12 +55,12 @@ struct ProductMatch {
 
 struct ProductMatches {
   std::vector<ProductMatch> matches;
-  /// What was fused, and what stood near and was not, with the reason; how often each.
+  /// Counts of fused groups, and of nearby ones that were not fused, with the reason.
   std::map<std::string, int> notes;
 };
 
-/// Of a function whose expressions and types are those of `module`, to whose pool some are added.
-/// `takes_matmul`: whether products of plain elements may be taken.
+/// Matches in a function whose expressions and types are those of `module`, to whose pool some are
+/// added. `takes_matmul`: whether products of plain elements may be taken.
 ProductMatches match_products(ir::Module &module, const ir::Function &function, bool takes_matmul);
 
 // Which products and attention of a function can be one launch of phases (fused/persistent.h): a
@@ -70,12 +70,12 @@ ProductMatches match_products(ir::Module &module, const ir::Function &function, 
 struct PersistentMatch {
   std::vector<std::variant<const ProductMatch *, const ir::Binding *>> phases; // or an op
   std::vector<const ir::Binding *> bindings; // all between the first and the last
-  /// Results that phases alone read, as they are or reshaped, and what is so reshaped of them.
+  /// Results that only phases read, as they are or reshaped, and their reshaped forms.
   std::unordered_set<uint32_t> exchanged, reshaped;
   std::unordered_set<uint32_t> given; // other results, and what is reshaped of these
 };
 
-/// By the rule of docs/kernels.md; none where it does not hold.
+/// Matches by the rule of docs/kernels.md; none if it does not hold.
 std::optional<PersistentMatch> match_persistent(const ir::Module &module,
                                                 const ir::Function &function,
                                                 std::span<const ProductMatch> matches,

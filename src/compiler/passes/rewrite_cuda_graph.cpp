@@ -63,7 +63,7 @@ protected:
     }
     if (b.kind == BindingKind::alloc_storage && lifted_storage_[b.first_result])
       return {};
-    // What is lifted lives as long as the session: it has no kill.
+    // A lifted storage lives as long as the session: it has no kill.
     if (b.kind == BindingKind::kill && lifted_storage_[source().operands_of(b)[0].index])
       return {};
     if (b.blocks.count == 0)

@@ -1,5 +1,5 @@
-// A split gives several results, and what is fused gives one: so FuseOps sees a split as slices,
-// each of which joins what reads it. The slices that stay alone cost what the split did.
+// A split gives several results, a fused group one: so FuseOps sees a split as slices, each of
+// which joins its readers. Slices that stay alone cost as much as the split.
 #include "compiler/passes/all_passes.h"
 
 #include "compiler/ir_names.h"

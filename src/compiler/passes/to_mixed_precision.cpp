@@ -121,7 +121,7 @@ protected:
   void add_captures(std::vector<Operand> &operands) override;
 
 private:
-  /// What there is of a value of the source, in the target: as f32, and narrow.
+  /// Versions of a source value in the target: as f32, and narrow.
   struct Versions {
     ValueId f32, narrow;
     ValueId &in(bool is_narrow) { return is_narrow ? narrow : f32; }
@@ -129,7 +129,7 @@ private:
   struct Need {
     bool f32 = false, narrow = false;
   };
-  /// By value from outside, in order: the versions that a construct's blocks use.
+  /// Keyed by outer value, in order: the versions that a construct's blocks use.
   using Needs = std::map<ValueId, Need>;
 
   ValueId version(ValueId value, bool narrow, SourceLocation location);
@@ -272,7 +272,7 @@ Status Narrower::copy_construct(const Binding &binding) {
     version(value, true, binding.location);
     (need.f32 ? captures_.back() : only_narrow).push_back(value);
   }
-  // Blocks find their versions by themselves: what is mapped here is what the construct captures.
+  // Blocks find their versions by themselves; the mapping here is for the construct's captures.
   std::vector<ValueId> before;
   for (ValueId value : only_narrow) {
     before.push_back(mapped(value));
@@ -299,7 +299,7 @@ Operand Narrower::read(const Operand &operand, const Binding &reader, bool narro
   return Operand::of(version(operand.value(), narrow, reader.location));
 }
 
-/// What a pad puts around is a constant too.
+/// The value that a pad puts around is a constant too.
 void Narrower::saturate_pad(std::vector<ir::Attribute> &attributes) const {
   const double given = ir::op_float(ir::Op::pad, attributes, "value");
   const double value = saturated(dtype_, given);

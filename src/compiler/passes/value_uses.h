@@ -30,7 +30,7 @@ public:
 
   /// Null: a parameter.
   const ir::Binding *maker(ir::ValueId value) const { return made_by_[value.index]; }
-  /// Once for each operand.
+  /// Readers of a value, once for each operand.
   const std::vector<const ir::Binding *> &readers(ir::ValueId value) const {
     return read_by_[value.index];
   }

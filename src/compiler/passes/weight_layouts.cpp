@@ -29,7 +29,7 @@ namespace {
 
 /// Products with at most so many rows have kernels that read columns of the right operand.
 constexpr int64_t kFewRows = 8;
-/// Bytes of the least copies of bytes, which rows then begin at multiples of.
+/// Bytes of the smallest copies of bytes; rows begin at multiples of it.
 constexpr int64_t kByteRun = 4;
 
 enum class Layout : uint8_t { as_is, transposed, repacked };
@@ -94,7 +94,7 @@ private:
     }
   }
 
-  /// What the binding, a product, would read its right operand as.
+  /// The layout in which a product would read its right operand.
   Layout wanted(const Binding &binding) {
     if (!is_product(binding) && !is_op(binding, Op::matmul_blocks))
       return Layout::as_is;
@@ -125,7 +125,7 @@ private:
                                                                               : Layout::as_is;
   }
 
-  /// By value: the layout that all who read it want.
+  /// Chooses, for each value, the layout that all of its readers want.
   void choose() {
     std::vector<bool> is_read(source().values.size()), is_mixed(source().values.size());
     auto note = [&](const Operand &operand, Layout layout) {
@@ -182,7 +182,7 @@ private:
                                             std::span(&name, 1), std::span(&result, 1));
   }
 
-  /// Of a fixed value that is the transpose of a matrix, or of several: these; else invalid.
+  /// The matrices whose transpose a fixed value is; else invalid.
   ValueId transposed_operand(ValueId value) const {
     const Binding *made = made_by_[value.index];
     if (!made || !is_op(*made, Op::transpose))
@@ -204,7 +204,7 @@ private:
   static bool is_product(const Binding &binding) {
     return is_op(binding, Op::matmul) || is_op(binding, Op::matmul_integer);
   }
-  /// One whose right operand is not transposed.
+  /// Whether a product's right operand is not transposed.
   bool is_plain_product(const Binding &binding) const {
     return is_product(binding) &&
            !ir::op_bool(ir::op_of(binding), source().attributes_of(binding), "transpose_b");

@@ -19,7 +19,7 @@ using Dims = std::vector<ExprId>;
 constexpr size_t kMostSteps = 64; // between the products: each is on the stack
 constexpr int64_t kMostWidth = 1024, kMostMmaWidth = 256, kFewQueries = 16;
 // Bytes of keys and values that queries may read again and again without tensor cores, some 20
-// microseconds from a cache of the second level; products share what they read.
+// microseconds from a cache of the second level; products share their reads.
 constexpr int64_t kMostRead = int64_t(64) << 20;
 constexpr double kHides = -1e4, kLosesScores = -1e9;
 
@@ -79,7 +79,7 @@ private:
     return written_[value.index] && std::any_of(first, match_.product, ir::may_write);
   }
 
-  /// A second product may be the first one of what follows.
+  /// A second product may be the first one of the next pattern.
   bool is_apart() {
     return std::ranges::none_of(match_.members, [&](auto *b) { return taken_.contains(b); }) ||
            no("one of the products belongs to other attention");
@@ -395,7 +395,7 @@ private:
     const bool is_narrow = computed == DType::f16 || computed == DType::bf16;
     if (match_.mask_dtype != computed && !(is_narrow && match_.mask_dtype == DType::f32))
       return no("the mask is of another dtype");
-    // What hides by a finite number does so beside another mask as long as scores are lost in it.
+    // Hiding by a finite number works beside another mask as long as scores are lost in it.
     const bool several = mask.size() > 1;
     bool hides = false;
     for (const MaskPart &part : mask) {
@@ -436,8 +436,8 @@ private:
     return true;
   }
 
-  /// Whether the op is at least as fast as products and a softmax. Tensor cores share what they
-  /// read among 64 queries; else each query reads all keys and values.
+  /// Whether the op is at least as fast as products and a softmax. Tensor cores share their reads
+  /// among 64 queries; else each query reads all keys and values.
   bool pays(int64_t width) {
     const DType dtype = type(match_.product->result()).dtype;
     const bool narrow = dtype == DType::f16 || dtype == DType::bf16 ||

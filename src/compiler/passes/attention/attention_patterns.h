@@ -43,8 +43,8 @@ struct MaskPart {
   bool hides_where_true;        // of a condition
   double fill;                  // of a condition
   std::vector<ir::ExprId> dims; // of the value, as it stretches to [B, H, Q, P]
-  /// What it is broadcast to first, where scores have sequences in two dimensions and it is the
-  /// same along one of them; empty: nothing.
+  /// Dimensions to broadcast to first, if scores have sequences in two dimensions and the mask is
+  /// the same along one of them; empty: none.
   std::vector<ir::ExprId> repeated{};
 };
 
@@ -71,14 +71,14 @@ struct AttentionMatches {
   std::map<std::string, int> notes; // softmaxes between products that stay, with the reason
 };
 
-/// What the op costs where tensor cores do not take it, and which dtype it will have.
+/// The op's cost without tensor cores, and its dtype.
 struct AttentionTarget {
   bool has_tensor_cores = false; // of a device
   bool becomes_narrow = false;   // f32 will be f16 or bf16
 };
 
-/// Of a function whose expressions and types are those of `module`, to whose pool some are added;
-/// `written`: of each value, whether its bytes may be written after it is defined.
+/// Matches in a function whose expressions and types are those of `module`, to whose pool some are
+/// added. `written`: for each value, whether its bytes may be written after it is defined.
 AttentionMatches match_attention(ir::Module &module, const ir::Function &function,
                                  const AttentionTarget &target, const std::vector<bool> &written);
 

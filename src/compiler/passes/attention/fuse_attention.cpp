@@ -70,7 +70,7 @@ protected:
       if (known != heads_last_.end()) {
         if (ir::op_of(binding) == Op::transpose &&
             type_of(x.value()).dims == exchanged(known->second)) {
-          // Of what has heads beside each other.
+          // Axes of a value with heads beside each other.
           std::vector<int64_t> axes =
               ir::op_integers(Op::transpose, source().attributes_of(binding), "axes");
           if (axes.empty())
@@ -110,7 +110,7 @@ private:
   }
 
   /// Appends an op of the target's values; absent ones are invalid. The first error stays in
-  /// status_, and what is made of it then is not used.
+  /// status_, and later results are not used.
   ValueId op(Op op, std::initializer_list<ValueId> operands, std::vector<Attribute> attributes,
              std::string_view hint) {
     if (!status_.ok())
@@ -174,7 +174,7 @@ private:
     return op(Op::mul, {q, factors}, {}, hint);
   }
 
-  /// With zeros behind, as wide as values.
+  /// x with zeros behind, as wide as values.
   ValueId widened(const AttentionMatch &match, ValueId x) {
     return match.wider ? op(Op::pad, {x},
                             {{"before", std::vector<int64_t>(4, 0)},

@@ -1,4 +1,4 @@
-// What is known of masks; see value_reader.h.
+// Facts about masks; see value_reader.h.
 #include "compiler/passes/attention/value_reader.h"
 
 #include "base/type/element.h"
@@ -154,7 +154,7 @@ bool MaskFacts::is_lower_triangle(ValueId condition, ExprId size, int depth) con
   return a && c && a->row - c->row == 1 && a->column - c->column == -1 && a->rest == c->rest;
 }
 
-/// Of integers that follow from the query and the position of an element.
+/// The places of integers that follow from the query and the position of an element.
 std::optional<MaskFacts::Places> MaskFacts::places(ValueId value, ExprId size, int depth) const {
   const Binding *b = value.valid() ? read_.maker_anywhere(value) : nullptr;
   if (!b || depth == 0 || read_.is_floating(value))

@@ -37,7 +37,7 @@ public:
   };
 
   /// The rows of an operand [B, length, H, D] of `attention` that is part of others, made in the
-  /// same block. What nothing else reads is made no more.
+  /// same block. Values that nothing else reads are not made any more.
   std::optional<Rows> find(const Binding &attention, size_t number) {
     const Operand &operand = function_.operands_of(attention)[number];
     attention_ = places_[attention.first_result];
@@ -110,7 +110,7 @@ private:
     return maker.kind == BindingKind::op ? &maker : nullptr;
   }
 
-  /// Whether nothing between a binding and the attention writes what was there at the binding.
+  /// Whether nothing between a binding and the attention writes the bytes that the binding saw.
   bool is_kept(uint32_t binding) const {
     if (attention_.binding - binding > kMostBetween)
       return false;
@@ -120,7 +120,7 @@ private:
     return true;
   }
 
-  /// Whether a binding writes nothing but what is allocated behind the binding `since`.
+  /// Whether a binding writes only memory that is allocated behind the binding `since`.
   bool writes_new_alone(const Binding &binding, uint32_t since) const {
     if (binding.kind != BindingKind::launch)
       return !ir::may_write(binding);
@@ -175,7 +175,7 @@ private:
     return stride == wanted || exprs().as_constant(size) == 1;
   }
 
-  /// Of the binding that makes a value; of parameters no block.
+  /// Place of the binding that makes a value; no block for parameters.
   struct Place {
     uint32_t block = UINT32_MAX, binding = 0;
   };

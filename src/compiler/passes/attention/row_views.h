@@ -17,7 +17,7 @@ namespace cugrt::passes {
 
 class RowViews {
 public:
-  /// Of `function` of `source_module`; types and expressions are added to `module`, which has its
+  /// Views in `function` of `source_module`; adds types and expressions to `module`, which has its
   /// pools.
   RowViews(const ir::Module &source_module, ir::Module &module, const ir::Function &function);
 
@@ -26,7 +26,7 @@ public:
     ir::ExprId offset_bytes;
     ir::TypeId type; // with strides
   };
-  /// What an operand of attention is a view of, or null.
+  /// The view that an operand of attention is, or null.
   const View *find(ir::ValueId operand) const {
     const auto at = views_.find(operand.index);
     return at == views_.end() ? nullptr : &at->second;

@@ -104,7 +104,7 @@ HeadsOperand ValueReader::peeled(ValueId value, bool exchanged) const {
   return x;
 }
 
-/// Goes back as far as what is read stays the same; x has no slice and no reshape yet.
+/// Goes back as far as the read values stay the same; x has no slice and no reshape yet.
 void ValueReader::peel(HeadsOperand &x) const {
   int steps = 0; // a chain may be read by many products
   for (const Binding *b = maker(x.value); b && steps < kMostPeeled; b = maker(x.value), ++steps) {
@@ -268,8 +268,8 @@ std::optional<std::vector<ExprId>> ValueReader::shape(ValueId value) const {
   return std::vector<ExprId>(dims.begin(), dims.end());
 }
 
-/// One element along a dimension of a transposed tensor, without that dimension, is taken from what
-/// is transposed: queries, keys and values that one product made lie beside each other there.
+/// Takes one element along a dimension of a transposed tensor, without that dimension, from the
+/// tensor before: queries, keys and values that one product made lie beside each other there.
 bool ValueReader::peel_slice(HeadsOperand &x, const Binding &b) const {
   const ExprId one = module_.exprs.constant(1), zero = module_.exprs.constant(0);
   const std::vector<ExprId> &left = type(x.value).dims;

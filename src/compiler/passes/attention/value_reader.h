@@ -1,4 +1,4 @@
-// What the values of a function are, for matches of attention: scalars, and operands of products
+// Recognises values of a function for matches of attention: scalars, and operands of products
 // behind transposes, scales, reshapes, slices and repeated heads.
 #pragma once
 
@@ -33,22 +33,22 @@ public:
     return b && b->kind == ir::BindingKind::op && ir::op_of(*b) == op;
   }
   bool is_here(const ir::Binding *b) const { return here_.contains(b); }
-  /// In the block, else null.
+  /// The maker of a value in the block, else null.
   const ir::Binding *maker(ir::ValueId value) const;
-  /// In any block.
+  /// The maker in any block.
   const ir::Binding *maker_anywhere(ir::ValueId value) const { return uses_.maker(value); }
   const std::vector<const ir::Binding *> &readers(ir::ValueId value) const {
     return uses_.readers(value);
   }
   bool is_yielded(ir::ValueId value) const { return uses_.is_yielded(value); }
-  /// In the block, else null.
+  /// The only reader in the block, else null.
   const ir::Binding *only_reader(ir::ValueId value) const;
 
   /// The bytes of a constant of the module; null: it is none.
   const ir::Constant *constant(ir::ValueId value) const;
   /// A constant of one element.
   std::optional<double> scalar(ir::ValueId value) const;
-  /// What `b` multiplies by a scalar, or divides by one, by which `factor` is multiplied; invalid:
+  /// The value that `b` multiplies or divides by a scalar, which also multiplies `factor`; invalid:
   /// it does neither.
   ir::ValueId scaled(const ir::Binding &b, double &factor) const;
 
@@ -94,7 +94,7 @@ private:
   std::unordered_set<const ir::Binding *> here_; // bindings of the block
 };
 
-// What is known of the masks of attention before it is run.
+// Facts about the masks of attention before a run.
 
 class MaskFacts {
 public:

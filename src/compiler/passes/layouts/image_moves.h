@@ -180,9 +180,9 @@ protected:
     return true;
   }
 
-  /// A transposition to channels last is what there is of x. One from channels last has x as its
-  /// own version in this layout, and is made where something reads channels second. Others go from
-  /// x as it lies to what the reshape behind them is to have.
+  /// A transposition to channels last gives x in this layout. One from channels last has x as its
+  /// own version in this layout, and is made if something reads channels second. Others go from x
+  /// as it lies to the form that the reshape behind them needs.
   bool lay_out_transpose(const Binding &binding) {
     const ValueId x = source().operands_of(binding)[0].value(), result = binding.result();
     if (!has_convolutions())
@@ -204,8 +204,8 @@ protected:
                         : last_[x.index]);
         return true;
       }
-      // Of signals the same axes may turn a matrix for a product. What is fixed lies as its readers
-      // want it.
+      // For signals, the same axes may turn a matrix for a product. Readers choose the layout of
+      // constants.
       if (axes == axes_to_first(rank) && !is_fixed_[x.index] &&
           (rank == kImageRank || is_convolved_[result.index])) {
         to_first(x, "transpose");
@@ -220,9 +220,9 @@ protected:
     return move(binding, axes);
   }
 
-  /// What a transposition or a product wants that reads `from`, the image or what a reshape makes
-  /// of it. With channels last some of what they read takes no time; else both layouts cost the
-  /// same, or images are transposed back first.
+  /// The wish of a transposition or product that reads `from`, the image or a reshape of it. With
+  /// channels last, some of their readings cost no time; else both layouts cost the same, or images
+  /// are transposed back first.
   SecondResults::Wish wish_of(ValueId image, const Binding &reader, ValueId from) {
     using Wish = SecondResults::Wish;
     if (ir::op_of(reader) == Op::transpose) {
@@ -313,8 +313,8 @@ private:
   }
 
 protected:
-  /// The transposition from x as it lies, where that is with channels last, or to what the reshape
-  /// behind it has with channels last, where a convolution reads that.
+  /// The transposition from x as it lies, if with channels last, or to the layout in which the
+  /// reshape behind it has channels last, if a convolution reads that.
   bool move(const Binding &binding, const std::vector<int64_t> &axes) {
     const ValueId x = source().operands_of(binding)[0].value(), result = binding.result();
     const bool waited = waits_[x.index];
@@ -327,7 +327,7 @@ protected:
     if (!from_last && !reshape)
       return false;
 
-    // What is moved: parts of x's dimensions, as they lie and as they are transposed.
+    // The moved parts of x's dimensions, as they lie and as they are transposed.
     const Dims &dims = type_of(x).dims;
     Parts parts{dims, each_alone(dims.size()), each_alone(dims.size())};
     if (waited)
@@ -338,7 +338,7 @@ protected:
     std::vector<size_t> to = in_order(moved.size());
     if (reshape) {
       std::optional<Parts> wanted = common_parts(type_of(reshape->result()).dims, behind.dims);
-      // The channels of what is read by no convolution stand where x's do.
+      // If no convolution reads the result, its channels stand where x's do.
       const auto has_channels = [&](size_t part) {
         const auto &channels = parts.of_first[1];
         for (size_t i = 0; i < moved.size(); ++i)

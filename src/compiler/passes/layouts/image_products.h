@@ -91,9 +91,9 @@ protected:
                     ir::op_info(ir::op_of(*reader)).images == ir::OpImages::second;
            });
   }
-  /// What a convolution reads with channels second, if it does that: pixels, or the function's own
-  /// image of few channels as it was before casts and reshapes, which its kernel takes out of their
-  /// planes and rounds. Of a signal it is an image of one row.
+  /// The operand that a convolution reads with channels second, if it does: pixels, or the
+  /// function's own image of few channels as it was before casts and reshapes, which its kernel
+  /// takes out of their planes and rounds. A signal's operand is an image of one row.
   std::optional<Operand> read_second(const Binding &convolution) {
     ValueId x = source().operands_of(convolution)[0].value();
     if (!reads_pixels_second(convolution)) {

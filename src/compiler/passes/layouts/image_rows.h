@@ -108,7 +108,7 @@ private:
     return true;
   }
 
-  /// What is fixed, taken apart, in another order, and joined.
+  /// A constant, taken apart, in another order, and joined.
   ValueId arranged(ValueId value, const Dims &apart, const std::vector<int64_t> &order,
                    const Dims &dims, SourceLocation location) {
     const std::string name = source().value(value).name + "_last";
@@ -120,8 +120,8 @@ private:
     return reshaped(made, dims, dtype, name, location);
   }
 
-  /// Notes what the product gives and elementwise ops with fixed columns make of it, where that is
-  /// a row for each of the images that a reshape makes, which convolutions alone read.
+  /// Notes the result of the product and of elementwise ops with fixed columns on it, if it is a
+  /// row for each image that a reshape makes and that only convolutions read.
   void find_row(const Binding &product) {
     const auto given = source().operands_of(product);
     const ValueId x = given[0].value(), w = given[1].value();

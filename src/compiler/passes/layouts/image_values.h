@@ -1,5 +1,5 @@
-// Images of a function in both layouts: what is known of its values, and which versions of them
-// there are. Private to LayOutImages.
+// Images of a function in both layouts: facts about its values, and the versions of them that
+// exist. Private to LayOutImages.
 //
 // A signal [N, C, L] counts as an image of one row, [N, C, 1, L]; its version with channels last is
 // [N, 1, L, C]. A volume [N, C, D, H, W] has [N, D, H, W, C].
@@ -23,7 +23,7 @@ namespace cugrt::passes {
 constexpr int64_t kMostRun = 8; // channels that a convolution copies at once
 constexpr size_t kImageRank = 4, kSignalRank = 3, kVolumeRank = 5;
 
-/// Of dimension d of one layout: the other's, of images and volumes of that rank.
+/// For each dimension of one layout, the other's, of images and volumes of that rank.
 inline std::vector<int64_t> axes_to_last(size_t rank) {
   std::vector<int64_t> axes = {0};
   for (size_t d = 2; d < rank; ++d)
@@ -49,7 +49,7 @@ public:
     find_fixed(choice);
   }
 
-  /// What stayed at the borders, in order, with how often.
+  /// Ops at the borders, in order, with counts.
   const std::map<std::string, size_t> &borders() const { return borders_; }
 
 protected:
@@ -59,7 +59,7 @@ protected:
   using Operand = ir::Operand;
   using ValueId = ir::ValueId;
 
-  // --- What is known of values -------------------------------------------------------------------
+  // --- Facts about values ------------------------------------------------------------------------
 
   /// Weights, constants, shapes of known sizes, and what ops of the body make of these alone.
   void find_fixed(const codegen::KernelChoice &choice) {
@@ -102,8 +102,8 @@ protected:
       convolve_before(*binding);
   }
 
-  /// Where an op keeps its operands' layout and its result feeds a convolution, operands of the
-  /// same dimensions count as feeding it, too.
+  /// If an op keeps its operands' layout and its result feeds a convolution, operands of the same
+  /// dimensions count as feeding it, too.
   void convolve_before(const Binding &binding) {
     if (binding.kind != BindingKind::op || binding.result_count != 1 ||
         !is_convolved_[binding.first_result])
@@ -205,7 +205,7 @@ protected:
   ptrdiff_t count_unknown(const std::vector<ir::ExprId> &dims) const {
     return std::count_if(dims.begin(), dims.end(), [&](ir::ExprId dim) { return !known(dim); });
   }
-  /// Of one element, with fewer dimensions: the same in both layouts.
+  /// Whether a value has one element and fewer dimensions, and so is the same in both layouts.
   bool is_alike(ValueId value, size_t rank) const {
     const std::vector<ir::ExprId> &dims = type_of(value).dims;
     return dims.size() < rank &&
@@ -249,8 +249,8 @@ protected:
     return values;
   }
 
-  /// The channels of an image with channels last that a value is and nothing else, where
-  /// convolutions read them as fast as if they stood alone.
+  /// The channel range of an image with channels last that a value is, and nothing else, if
+  /// convolutions read the range as fast as an image of its own.
   struct ChannelRange {
     ValueId of;
     int64_t first;
@@ -371,7 +371,7 @@ protected:
     return to_last || is_whole ? made : reshaped(made, type.dims, type.dtype, name, location);
   }
 
-  /// The value with channels last; what has fewer dimensions, beside images of a rank.
+  /// The value with channels last; a value of fewer dimensions fits images of `rank`.
   ValueId to_last(ValueId value, SourceLocation location, size_t rank) {
     ValueId &last = rank_of(value) == rank ? last_[value.index] : stretched_[{value.index, rank}];
     if (!last.valid()) {
@@ -410,7 +410,7 @@ protected:
     return wide.made;
   }
 
-  /// The value with channels last, of what was made with more.
+  /// The value with channels last, cut from one that was made with more channels.
   ValueId front_of(ValueId value, ValueId made, int64_t channels, bool zeros) {
     padded_[{value.index, channels}] = {made, zeros};
     const ir::Attribute attributes[] = {{"starts", std::vector<int64_t>{0}},
@@ -457,7 +457,7 @@ protected:
     return make(Op::reshape, w, {{"shape", last}});
   }
 
-  /// The value with channels second is there for what reads it, and what is behind that.
+  /// Makes the value with channels second for `reader`, and for values behind it.
   void to_first(ValueId value, const std::string &reader) {
     if (!is_only_last_[value.index])
       return;

@@ -168,7 +168,7 @@ private:
     const auto given = source().operands_of(binding);
     const size_t rank = rank_of(binding.result());
     const bool in_both = follows_both(binding);
-    // What is fixed, beside pixels, lies as convolutions want it.
+    // A constant, other than pixels, lies as convolutions want it.
     bool any = in_both && !is_fixed_[binding.first_result] && !is_pixel(binding.result());
     for (const Operand &operand : given) {
       if (operand.kind == Operand::Kind::none)
@@ -338,7 +338,7 @@ private:
     return true;
   }
 
-  /// With `keep_dims`, or where what is left of the dimensions is in the order that it had.
+  /// Lays out a reduction with `keep_dims`, or one that leaves the other dimensions in their order.
   bool lay_out_reduction(const Binding &binding) {
     const ValueId x = source().operands_of(binding)[0].value();
     if (!is_laid_out(x))
@@ -421,7 +421,7 @@ private:
     return append(binding, {Operand::of(last_[x.index])}, {{"axes", axes}});
   }
 
-  /// Pixels that are stretched over images, for an op that reads these beside what is laid out.
+  /// Lays out pixels stretched over images, for an op that reads them beside laid-out values.
   bool lay_out_stretch(const Binding &binding) {
     const ValueId x = source().operands_of(binding)[0].value(), y = binding.result();
     const Binding *reader = uses_.only_reader(y);
@@ -436,7 +436,7 @@ private:
                             Operand::of(shape_of(dims_last(type_of(y).dims), binding.location))});
   }
 
-  /// With one index for each place along the axis.
+  /// Lays out a gather with one index for each place along the axis.
   bool lay_out_gather(const Binding &binding) {
     const auto given = source().operands_of(binding);
     const ValueId x = given[0].value();
@@ -447,8 +447,8 @@ private:
                   {{"axis", last_axis(*axis, rank_of(x))}});
   }
 
-  /// Scales and regions have numbers for each resized axis, in order. What is wanted with channels
-  /// second is resized so: it has fewer elements before.
+  /// Scales and regions have numbers for each resized axis, in order. A result wanted with channels
+  /// second is resized so: the operand has fewer elements.
   bool lay_out_resize(const Binding &binding) {
     const auto given = source().operands_of(binding);
     const ValueId x = given[0].value();

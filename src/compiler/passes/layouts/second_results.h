@@ -1,5 +1,5 @@
-// Convolutions whose results all readers want with channels second: what is a function's result, or
-// read by ops that know no other layout, also behind ops that follow images, of nothing else. Their
+// Finds convolutions whose results all readers want with channels second: they are a function's
+// results, or ops that know no other layout read them, perhaps behind ops that follow images. Their
 // kernel stores them so, and no transposition stands at the border. Private to LayOutImages.
 #pragma once
 
@@ -14,9 +14,9 @@ namespace cugrt::passes {
 
 class SecondResults {
 public:
-  /// In which layout readers want a value. One that none has a wish for has channels last.
+  /// The layout in which readers want a value. Without a wish it has channels last.
   enum class Wish : uint8_t { none, second, last };
-  /// That of a transposition or product, which reads the image, or what a reshape makes of it.
+  /// The wish of a transposition or product that reads the image, or a reshape of it.
   using MoveWish =
       std::function<Wish(ir::ValueId image, const ir::Binding &reader, ir::ValueId from)>;
 
@@ -152,7 +152,7 @@ private:
                ? Wish::last
                : Wish::second;
   }
-  /// Of one without the dimensions that it is over: what is left may have the order of both
+  /// The wish of a reduction without its dimensions: the remaining ones may have the order of both
   /// layouts.
   Wish wish_of_reduction(const ir::Binding &reduction, ir::ValueId image) const {
     const ir::Op op = ir::op_of(reduction);
@@ -174,7 +174,7 @@ private:
     return keeps_order ? Wish::none : Wish::second;
   }
 
-  /// What has channels last gives others that do; whether any is found that was not known.
+  /// Finds values that can have channels last by their operands; returns whether any changed.
   bool spread_last() {
     bool any = false;
     for (const ir::Binding &binding : bindings()) {

@@ -156,7 +156,7 @@ private:
     return false;
   }
 
-  /// Part i of what stands beside [n, parts, c, h, w] of these dimensions, as [n, c, h, w].
+  /// Part i of a value beside [n, parts, c, h, w] of these dimensions, as [n, c, h, w].
   ValueId part_of(ValueId value, const Dims &dims, int64_t i) {
     using Integers = std::vector<int64_t>;
     const Dims part = without_second(type_of(value).dims);

@@ -1,4 +1,4 @@
-// What of a block is quantised, as QuantizeLinear and DequantizeLinear are written in our ops:
+// Recognises quantised values, as QuantizeLinear and DequantizeLinear are written in our ops:
 //
 //   dequantised   mul(cast(sub(cast(q, i32), cast(zero, i32))), scale), without zero point
 //                 mul(cast(q), scale); q i8 or u8, the cast to f32, f16 or bf16
@@ -45,8 +45,8 @@ public:
   bool are_alike(ir::ValueId a, ir::ValueId b) const;
   /// A constant, perhaps reshaped; null: it is none.
   const ir::Constant *constant(ir::ValueId value) const;
-  /// A constant scale of one element by which 8-bit numbers can be multiplied and divided again to
-  /// what they were.
+  /// Whether a constant scale of one element can multiply 8-bit numbers and divide the products to
+  /// the same numbers again.
   bool is_reversible(ir::ValueId scale) const;
 
 private:
@@ -58,7 +58,7 @@ private:
   /// Invalid: the value is no result of a cast.
   ir::ValueId cast_from(ir::ValueId value) const;
   ir::ValueId operand(const ir::Binding &binding, size_t i) const;
-  /// What of a zero point as it is subtracted or added has the elements' dtype; invalid: not known.
+  /// The zero point as a value of the elements' dtype, before it was cast; invalid: unknown.
   ir::ValueId zero_point(ir::ValueId value, ir::DType dtype) const;
   bool is_byte(ir::ValueId value) const;
   bool is_zero(ir::ValueId value) const;

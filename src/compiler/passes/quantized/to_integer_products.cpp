@@ -62,7 +62,7 @@ protected:
     return {};
   }
   Status leave_block(uint32_t) override {
-    // What was known before a nested block is not looked for behind it.
+    // Values known before a nested block are not looked for behind it.
     known_.clear();
     blocks_.pop_back();
     if (!blocks_.empty())
@@ -131,7 +131,7 @@ private:
 
   // --- Ops of the target -------------------------------------------------------------------------
 
-  /// The first error stays in status_, and what is made then is not used.
+  /// The first error stays in status_, and later results are not used.
   ValueId op(Op op, std::initializer_list<ValueId> operands, std::vector<Attribute> attributes) {
     if (!status_.ok())
       return {};
@@ -438,7 +438,7 @@ private:
   /// Sums as the numbers that they stand for, with the bias, in the place of the binding's result.
   bool scale(const Binding &binding, const Known &x, const Known &w, ValueId sums, bool convolves) {
     const size_t rank = type_of(binding.result()).dims.size();
-    // Behind it a channel's numbers lie along dimension 1 of images, the last one of rows.
+    // Behind it, a channel's numbers lie along dimension 1 of images, the last one of rows.
     const auto of_result = [&](ValueId value, ExprId channels) {
       Dims dims(convolves ? rank : 1, module().exprs.constant(1));
       dims[convolves ? 1 : 0] = channels;

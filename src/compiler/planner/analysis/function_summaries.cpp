@@ -1,4 +1,4 @@
-// What callers must know about functions, callees first.
+// Facts about functions that callers need, callees first.
 #include "compiler/ir_names.h"
 #include "compiler/planner/analysis/liveness.h"
 

@@ -90,7 +90,7 @@ private:
     for (uint32_t b = block_; b != o.block; b = out_.blocks[b].parent) {
       const BlockPlace &place = out_.blocks[b];
       if (place.loop_begin != UINT32_MAX) {
-        // The loop's end is not known yet; close_loop extends what was noted here.
+        // The loop's end is unknown yet; close_loop extends the life of a noted origin.
         o.begin = std::min(o.begin, place.loop_begin);
         live_in_loop_.push_back({origin, place.loop_begin});
       }
@@ -167,7 +167,7 @@ private:
     return block(index);
   }
 
-  // What a branch or a loop names for its blocks is used where a block uses it: naming is no use.
+  // A branch or loop uses its captures where a block uses them: naming is no use.
 
   Status branch(const Binding &b, uint32_t index) {
     CUGRT_TRY(touch_operands(function_.operands_of(b).first(1), b.location));
@@ -228,7 +228,7 @@ private:
     live_in_loop_.resize(kept);
   }
 
-  /// Notes what a launch writes anew, before its operands are touched.
+  /// Notes the bytes that a launch writes anew, before its operands are touched.
   void find_rewritten(const Binding &b) {
     const ir::Kernel &kernel = module_.kernels[b.callee];
     std::span<const Operand> operands = function_.operands_of(b);

@@ -1,4 +1,4 @@
-// Liveness over nested blocks: what bytes a value names, and when those bytes are needed.
+// Liveness over nested blocks: the bytes that a value names, and when those bytes are needed.
 //
 // An origin is a run of bytes that comes to be once: a parameter, a constant, an allocation, the
 // result of a call or of a construct. Values that are aliases, views, matches or fields of tuples
@@ -56,8 +56,8 @@ enum class OriginKind : uint8_t {
 
 inline constexpr uint32_t kNoOrigin = UINT32_MAX;
 
-/// Where bytes come from: what a parameter, an allocation or a construct brings into the function.
-/// All names for it, views and parts among them, have one origin; storage gives each its base.
+/// Source of bytes: a parameter, an allocation or a construct. All names for it, views and parts
+/// among them, have one origin; storage gives each its base.
 struct Origin {
   OriginKind kind;
   ir::ValueId value;                    // its first name
@@ -82,7 +82,7 @@ struct LifeGap {
   uint32_t begin = 0, end = 0; // within its life, neither at its begin nor at its end
 };
 
-/// Where a block stands.
+/// The place of a block.
 struct BlockPlace {
   uint32_t parent = UINT32_MAX;                   // block; none of the body
   uint32_t parent_binding = 0;                    // index within the parent
@@ -92,7 +92,7 @@ struct BlockPlace {
   uint32_t depth = 0;
 };
 
-/// What a caller must know about a function's results.
+/// Facts about a function's results that a caller needs.
 struct FunctionSummary {
   enum class SourceKind : uint8_t { fresh, parameter, constant, result };
   struct Source {
@@ -167,8 +167,8 @@ struct InPlace {
   uint32_t from, to; // origins: read, written
 };
 
-/// In order of time; each origin is `from` at most once, and `to` at most once. Only tensors that
-/// the function allocates or lays into storages.
+/// In order of time; each origin is `from` at most once, and `to` at most once. Includes only
+/// tensors that the function allocates or lays into storages.
 std::vector<InPlace> find_in_place(const ir::Module &module, const ir::Function &function,
                                    const Liveness &live);
 

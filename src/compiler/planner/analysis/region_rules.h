@@ -21,7 +21,7 @@ namespace cugrt::plan {
 
 enum class Verdict : uint8_t { opens, joins, joins_open, stays, closes };
 
-/// In words. A literal costs nothing: most reasons are never read.
+/// A reason in words. A literal costs nothing: most reasons are never read.
 class Reason {
 public:
   Reason(const char *literal) : literal_(literal) {}

@@ -22,10 +22,10 @@ namespace cugrt::plan {
 class LaneReach {
 public:
   static constexpr uint32_t kLanes = 32;
-  /// For each lane the highest position that reaches the node, plus one.
+  /// For each lane, the highest position that reaches the node, plus one.
   using Row = std::array<int32_t, kLanes>;
 
-  /// At most `lane_limit` lanes if that is not 0.
+  /// Uses at most `lane_limit` lanes, if that is not 0.
   explicit LaneReach(uint32_t node_count, uint32_t lane_limit = 0)
       : nodes_(node_count), limit_(std::min(lane_limit, kLanes)) {
     blocks_.reserve((node_count + kBlockRows - 1) / kBlockRows);

@@ -105,7 +105,7 @@ private:
 
   // --- Accesses ---
 
-  /// By condition, in the order of their first steps.
+  /// Keyed by condition, in the order of their first steps.
   using Space = std::vector<std::pair<uint32_t, Timeline>>;
   /// Spaces without a number are written by none of the steps.
   static constexpr uint32_t kUnwritten = kNone;
@@ -235,8 +235,8 @@ private:
 
   // --- Sets ---
 
-  /// The step waits for a set that an earlier one has waited for; what is in its own stands among
-  /// the singles already.
+  /// The step waits for a set that an earlier step waited for; its own predecessors are among the
+  /// singles already.
   void found(uint32_t set) {
     if (sets_[set].first_waiting == waiting_)
       return;
@@ -317,7 +317,7 @@ private:
     return true;
   }
 
-  // --- What a step waits for ---
+  // --- Predecessors of the step ---
 
   void settle() {
     size_t first = kept_.size();
@@ -359,7 +359,7 @@ private:
       }
   }
 
-  /// Keeps an empty node in place of what it makes unnecessary.
+  /// Keeps an empty node in place of the predecessors that it replaces.
   void keep_node(size_t first, const Set &set) {
     const Row &row = set.found->row;
     auto implied = [&](uint32_t node) {
@@ -372,7 +372,7 @@ private:
     reach_.merge(row_, row);
   }
 
-  /// What the step waits for, one by one, as a set. Empty nodes, which were kept last, come first.
+  /// Shares the step's single predecessors as a set. Empty nodes, which were kept last, come first.
   void share_kept(size_t first) {
     if (options_.join_from == 0 || kept_.size() - first < options_.join_from)
       return;
@@ -432,7 +432,7 @@ private:
   std::vector<Range> waits_;                       // by step: into kept_
   std::vector<uint32_t> kept_;                     // nodes
 
-  // Of the step that is being looked at.
+  // Facts about the present step.
   uint32_t waiting_ = 0, condition_ = StepConditions::kAlways;
   std::vector<uint32_t> singles_, writers_; // steps that it waits for
   std::vector<uint32_t> found_;             // sets

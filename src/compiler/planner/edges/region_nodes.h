@@ -42,7 +42,7 @@ struct GraphOptions {
   /// The most steps that may run side by side, up to 32; 0: no limit. A step beyond waits for one
   /// that it would not have to wait for.
   uint32_t max_lanes = 0;
-  /// Where two steps wait for the same nodes, this many or more, an empty node joins these; 0:
+  /// If two steps wait for the same nodes, this many or more, an empty node joins these; 0:
   /// never.
   uint32_t join_from = 4;
 };
@@ -79,8 +79,8 @@ public:
               const NodeOptions &options);
   ~RegionNodes();
 
-  /// Where empty nodes come into bodies, their conditionals in the function count them from then
-  /// on: steps have to be put in the nodes' order before anybody looks at bodies again.
+  /// Empty nodes in bodies count in the function's conditionals from then on: put steps in the
+  /// nodes' order before anything reads bodies again.
   RegionGraph make(const Region &region);
   /// Whether a graph so far has steps in another order than the program's.
   bool reordered() const { return reordered_; }

@@ -1,4 +1,4 @@
-// Who touched the bytes of one space last: segments with their last writer, and who has read them
+// The last users of one space's bytes: segments with their last writer, and the readers
 // since.
 //
 //   bytes   │◂──── w 3 ────▸│◂─ w 5 ─▸│◂──── w 3 ────▸│
@@ -40,8 +40,8 @@ public:
     }
   }
 
-  /// Calls visit(segment) for those that share a byte with [begin, end), as they are, and then puts
-  /// one segment in place of what they have there.
+  /// Calls visit(segment) for the segments that share a byte with [begin, end), and then replaces
+  /// their bytes there by one segment.
   template <class Visit> void overwrite(int64_t begin, int64_t end, uint32_t writer, Visit visit) {
     Map::iterator it = segments_.lower_bound(begin), own = segments_.end();
     if (it != segments_.begin() && std::prev(it)->second.end > begin) {
@@ -79,7 +79,7 @@ public:
       visit(it->second);
   }
 
-  /// Forgets who touched [begin, end).
+  /// Forgets the users of [begin, end).
   void clear(int64_t begin, int64_t end) {
     split(end, segments_.lower_bound(end));
     split(begin, segments_.lower_bound(begin));

@@ -38,7 +38,7 @@ static Step blank_step(const Function &f, StepKind kind, std::string name,
   return step;
 }
 
-/// Not 0 where `condition` is not 0, or where it is.
+/// An expression that is not 0 if `condition` is not 0 (`holds`), or if it is.
 static ExprId condition_expr(ir::ExprPool &exprs, ExprId condition, bool holds) {
   using ir::ExprKind;
   const ir::ExprNode node = exprs[condition];
@@ -56,8 +56,8 @@ static ExprId condition_expr(ir::ExprPool &exprs, ExprId condition, bool holds) 
   }
 }
 
-/// Gives the conditional's step, `own`, what the steps after it touch. Whether they run is not
-/// known, so what they write keeps its bytes where they do not.
+/// Gives the conditional's step, `own`, the accesses of the steps after it. These may not run, so
+/// the conditional may leave the bytes that they write as they were.
 static void touch_as_bodies(Function &f, uint32_t own) {
   std::vector<BufferAccess> touched{f.accesses[f.steps[own].accesses.begin]};
   std::unordered_map<uint32_t, uint32_t> place{{touched[0].buffer, 0}};
@@ -94,7 +94,7 @@ Status FunctionPlanner::conditional(const Binding &b) {
   return {};
 }
 
-/// The steps of a block, without those that give away what it yields.
+/// Plans the steps of a block, without those that copy its results.
 Status FunctionPlanner::graph_block(uint32_t ir_block) {
   for (uint32_t i = 0; i < function_.blocks[ir_block].bindings.size(); ++i)
     CUGRT_TRY(binding(ir_block, i));

@@ -1,4 +1,4 @@
-// What may be in a body; see regions.h.
+// Checks whether bodies may have an item; see regions.h.
 #include "compiler/ir_names.h"
 #include "compiler/planner/lower/regions.h"
 

@@ -1,4 +1,4 @@
-// What the parts of the planner share while one module is planned.
+// State that the parts of the planner share while one module is planned.
 #pragma once
 
 #include "compiler/planner/lower/planner.h"
@@ -19,7 +19,7 @@ public:
 
   ExprId operator()(ExprId expr);
   std::vector<ExprId> operator()(std::span<const ExprId> exprs);
-  /// With symbol i replaced by replacement[i], an expression of the plan.
+  /// Replaces symbol i by replacement[i], an expression of the plan.
   ExprId substitute(ExprId expr, std::span<const ExprId> replacement) const {
     return from_.copy_to(to_, expr, replacement);
   }
@@ -66,7 +66,7 @@ struct ModuleContext {
                 const PlanningChoices &choices, const ModuleStorage &storage, Plan &plan,
                 PlanReport *report);
 
-  /// Plan::kernels and Plan::constants hold what is used, in order of first use.
+  /// Plan::kernels and Plan::constants hold the used ones, in order of first use.
   uint32_t kernel(uint32_t ir_kernel);
   uint32_t constant(uint32_t ir_constant);
   /// Made once for each type.

@@ -1,4 +1,4 @@
-// What the host runs: calls, host functions, branches and loops.
+// Items that the host runs: calls, host functions, branches and loops.
 //
 // Tensors that leave a block are copied by steps of that block into storage of the construct, so
 // the host moves host values only:
@@ -81,8 +81,8 @@ std::vector<ExprId> FunctionPlanner::callee_symbols(const Binding &b) const {
   return symbols;
 }
 
-/// Dimensions of a result whose type does not say them, from what the callee returns. Where only
-/// the callee's run knows them, nobody can make room for it.
+/// Dimensions of a result whose type lacks them, from the callee's results. If only the callee's
+/// run knows them, the caller cannot allocate the result.
 Status FunctionPlanner::call_shape(const Binding &b, uint32_t result) {
   const Function &callee = context_.plan.functions[b.callee];
   const uint32_t index = callee.results[result].buffer;

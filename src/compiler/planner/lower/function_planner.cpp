@@ -43,7 +43,7 @@ Status FunctionPlanner::run() {
   return {};
 }
 
-/// Regions are made of what has been planned alone, and need room themselves.
+/// Frees tables: regions only need the planned function, and room of their own.
 void FunctionPlanner::give_up_tables() {
   values_.clear();
   steps_before_ = {};

@@ -17,8 +17,8 @@ namespace cugrt::plan {
 
 class FunctionPlanner {
 public:
-  /// Callees of the function must have been planned. `storage` is the context's: unless there is a
-  /// report to make, run() gives up what is known about the function's, which is then not needed.
+  /// Callees of the function must have been planned. `storage` is the context's: unless a report is
+  /// to be made, run() frees its facts about the function, which nobody needs then.
   FunctionPlanner(ModuleContext &context, uint32_t function, ModuleStorage &storage);
   Status run(); // fills in Plan::functions[function]
 
@@ -53,7 +53,7 @@ private:
   // --- storage_overlap.cpp ---
   Status check_storage_overlap();
 
-  // --- control_planner.cpp: what the host runs ---
+  // --- control_planner.cpp: items that the host runs ---
   Status call(const ir::Binding &binding, uint32_t ir_block);
   Status call_shape(const ir::Binding &b, uint32_t result);
   bool substitute(TensorExprs &shape, std::span<const ExprId> symbols) const;
@@ -92,7 +92,7 @@ private:
     return open_region_ != kNone && body_depth_ == 0 &&
            out_.regions[open_region_].steps.count + steps > context_.options.max_region_nodes;
   }
-  /// Dynamic allocations: made for what a binding defines, given back after their last use.
+  /// Dynamic allocations: allocated for a binding's results, released after their last use.
   Status allocate(ir::ValueId value, uint32_t ir_block, SourceLocation location);
   void release(uint32_t ir_block, uint32_t until_time);
   void keep_condition(const OperandRef &condition);

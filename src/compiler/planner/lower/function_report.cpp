@@ -1,5 +1,5 @@
-// What a function's planning tells: each binding's region or reason, the calls that were inlined,
-// and where tensors lie.
+// Reports a function's planning: each binding's region or reason, inlined calls, and places of
+// tensors.
 #include "compiler/ir_names.h"
 #include "compiler/planner/lower/function_planner.h"
 
@@ -21,7 +21,7 @@ static CallChain calls_from(const ir::Function &function, uint32_t call_site) {
   return chain;
 }
 
-/// A call that was inlined is told of once, before the first binding that came from it.
+/// Reports an inlined call once, before the first binding that came from it.
 void FunctionPlanner::note_call_site(uint32_t call_site) {
   if (!context_.report)
     return;

@@ -109,7 +109,7 @@ private:
     return Argument{ArgumentKind::buffer, out_.buffers[buffer].dtype, buffer, 0};
   }
 
-  /// Of two outputs that share bytes nobody could say what they hold.
+  /// Fails for two outputs that share bytes: their content would be open.
   Status check_written() {
     if (written_.size() < 2)
       return {};
@@ -211,7 +211,7 @@ private:
     return Argument{ArgumentKind::bits, param.dtype, 0, *bits};
   }
 
-  /// What rules may use for a symbol parameter; invalid where only the host knows the value.
+  /// An expression for a symbol parameter in rules; invalid if only the host knows the value.
   ExprId expression_of(const Argument &argument) {
     if (argument.kind == ArgumentKind::expr)
       return {argument.index};

@@ -7,7 +7,7 @@
 
 namespace cugrt::plan {
 
-/// What makes a static region.
+/// Rules that make static regions.
 enum class Policy : uint8_t {
   patch,     // callers' buffers are slots; only true dynamism ends a region
   published, // the published rules: steps on callers' buffers and output storage stay outside

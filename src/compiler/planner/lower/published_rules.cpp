@@ -1,7 +1,7 @@
-// The rules of policy `seed`, as the planner asks for them: what the published analysis has found,
-// binding by binding. The analysis takes an extern call for a launch, as published; here it ends
-// the region, since it is a host function as far as the plan can know, so one region of the
-// analysis may become several.
+// The rules of policy `seed`, in the planner's form: the results of the published analysis, binding
+// by binding. The analysis takes an extern call for a launch, as published; here it ends the
+// region, since it is a host function as far as the plan can know, so one region of the analysis
+// may become several.
 //
 // Where the module runs lifted functions, each call of one is a region, whatever the analysis says.
 #include "compiler/planner/lower/regions.h"

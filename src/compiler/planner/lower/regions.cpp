@@ -1,4 +1,4 @@
-// What follows from a region's steps once all of them are known.
+// Completes a region once all of its steps are known.
 #include "compiler/planner/lower/regions.h"
 
 #include "compiler/planner/edges/region_nodes.h"
@@ -193,7 +193,7 @@ public:
   }
 
 private:
-  /// By new number: the old one, or kNone for an empty step.
+  /// Indexed by new number: the old one, or kNone for an empty step.
   void find_order(std::span<const RegionGraph> graphs) {
     uint32_t next = 0;                             // of the old steps
     for (uint32_t r = 0; r < graphs.size(); ++r) { // in the order of their steps

@@ -1,5 +1,5 @@
-// Static regions: the rules of each policy, what follows from a region's steps, and how a launch
-// becomes a step.
+// Static regions: the rules of each policy, how a region is completed, and how a launch becomes a
+// step.
 #pragma once
 
 #include "compiler/planner/analysis/region_rules.h"
@@ -18,9 +18,9 @@ std::unique_ptr<RegionRules> make_published_rules(const ModuleContext &context, 
 std::unique_ptr<RegionRules> make_region_rules(const ModuleContext &context, uint32_t function,
                                                const ValueTable &values);
 
-/// Fills in what follows from a region's steps: edges, key, slots, host values. Empty steps may be
-/// put between the others; then all that names a step is renumbered, and the result gives the new
-/// numbers, one more than there were steps. Otherwise it is empty.
+/// Completes regions by their steps: edges, key, slots, host values. May put empty steps between
+/// the others; then everything that names a step is renumbered, and the result has the new numbers,
+/// one more than there were steps. Otherwise it is empty.
 std::vector<uint32_t> finish_regions(ModuleContext &context, uint32_t function, Function &out);
 
 // --- Steps of launches and copies --------------------------------------------------------------
@@ -52,7 +52,7 @@ struct ConditionalCheck {
 ir::ExprId symbolic_condition(const ModuleContext &context, uint32_t function,
                               const ir::Binding &binding);
 
-/// Of an if or while binding of the function whose values are `values`.
+/// Checks an if or while binding of the function whose values are `values`.
 ConditionalCheck check_conditional(const ModuleContext &context, uint32_t function,
                                    const ValueTable &values, const ir::Binding &binding);
 

@@ -169,8 +169,8 @@ std::string ValueTable::negative_dims(const Buffer &buffer) const {
          "}` among the attributes of @" + function_.name + ")";
 }
 
-/// Which symbol of a buffer's offset and dimensions has no upper bound, if one has none, those of
-/// `whole` aside: what it is a part of grows with them.
+/// Names a symbol without an upper bound in a buffer's offset and dimensions, except symbols of
+/// `whole`, the memory around it, which grows with them.
 std::string ValueTable::unbounded_extent(const Buffer &buffer, ExprId offset_bytes,
                                          ExprId whole) const {
   const ir::ExprPool &exprs = context_.plan.exprs;

@@ -1,4 +1,4 @@
-// What the values of one function are in its plan: buffers, host values, lists.
+// The values of one function in its plan: buffers, host values, lists.
 //
 // Values are asked for in program order. Offsets of views are relative to their origin; a buffer is
 // made when a value is first used by a step or an item.
@@ -17,7 +17,7 @@ class ValueTable {
 public:
   ValueTable(ModuleContext &context, uint32_t function, Function &out);
 
-  /// Forgets all values; nothing may be asked any more.
+  /// Forgets all values; ask nothing afterwards.
   void clear();
 
   // --- Definitions: called by the walk at each binding ---
@@ -99,7 +99,7 @@ private:
   std::vector<uint32_t> buffers_;          // by value
   std::vector<OperandRef> refs_;           // by value: of what is not a tensor
   std::map<uint32_t, TensorExprs> shapes_; // by value: those that types do not say
-  /// By value: what a match takes, itself not matched; it has as many bytes.
+  /// Keyed by value: the operand of its match, itself not matched; it has as many bytes.
   std::map<uint32_t, ir::ValueId> matched_;
   std::vector<uint32_t> elements_;          // by symbol: buffers of device symbols
   uint32_t again_ = 0;                      // conditions that are being planned a second time

@@ -99,7 +99,7 @@ struct Placed {
 /// Places items one by one, in the order of the calls.
 class Placer {
 public:
-  /// What has a fixed place lies there from the start.
+  /// Items with a fixed place lie there from the start.
   explicit Placer(const CanonicalItems &items) : items_(items) {
     packing_.offsets.assign(items.items.size(), 0);
     placed_.reserve(items.items.size());
@@ -257,7 +257,7 @@ std::vector<uint32_t> greedy_order(int order, std::span<const PackingItem> items
   return order_by(keys);
 }
 
-/// In order of time from a best-fit free list; n log n. Shares nothing in gaps.
+/// Packs in order of time from a best-fit free list; n log n. Shares nothing in gaps.
 Packing packing_in_time(std::span<const PackingItem> items) {
   int64_t unit = 1;
   for (const PackingItem &item : items)

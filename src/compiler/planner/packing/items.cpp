@@ -1,4 +1,4 @@
-// Checking what is to be packed, and bringing it into canonical order.
+// Checks items to pack, and brings them into canonical order.
 #include "compiler/planner/packing/items.h"
 
 #include "base/checked_math.h"
@@ -70,7 +70,7 @@ Result<int64_t> check_fixed(const PackingInput &input) {
   return highest;
 }
 
-/// In order of time, with what is occupied in a map by offset.
+/// Walks in order of time, with occupied bytes in a map by offset.
 Status check_fixed_apart(const PackingInput &input) {
   struct Event {
     uint32_t time;
@@ -135,7 +135,7 @@ public:
     return std::span(lives_).subspan(starts_[i], starts_[i + 1] - starts_[i]);
   }
   bool alive(uint32_t i) const { return starts_.empty() || starts_[i] < starts_[i + 1]; }
-  /// From the first step alive to the last.
+  /// Item i from the first step alive to the last.
   PackingItem trimmed(uint32_t i) const {
     PackingItem item = items_[i];
     if (!starts_.empty()) {

@@ -48,7 +48,7 @@ struct CanonicalItems {
     for (uint32_t l = life_starts[i]; l < life_starts[i + 1]; ++l)
       visit(lives[l].begin, lives[l].end);
   }
-  /// Where lives begin and end, ascending, each once.
+  /// Times at which lives begin and end, ascending, each once.
   std::vector<uint32_t> change_times() const;
   /// Steps in which the item is alive.
   uint32_t life_steps(uint32_t i) const;

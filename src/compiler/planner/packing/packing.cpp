@@ -72,7 +72,7 @@ static int64_t node_budget(const PackingOptions &options, size_t item_count) {
   return options.effort == Effort::build ? kBuildNodes : kLoadNodes + 4 * int64_t(item_count);
 }
 
-/// Replaces the packing by what the search finds, if it is smaller.
+/// Replaces the packing by the search's result, if that is smaller.
 static void search(const CanonicalItems &canonical, const PackingOptions &options,
                    int64_t goal_bytes, Packing &packing) {
   const std::vector<PackingItem> &items = canonical.items;

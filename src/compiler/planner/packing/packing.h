@@ -25,19 +25,19 @@ struct PackingItem {
   int64_t alignment = 1;       // a power of two
 };
 
-/// In steps [begin, end), which lie within the item's life, its bytes are free.
+/// The item's bytes are free in steps [begin, end), which lie within its life.
 struct PackingGap {
   uint32_t item = 0;
   uint32_t begin = 0, end = 0;
 };
 
-/// Where an item has to lie.
+/// The place that an item must have.
 struct PackingPlace {
   uint32_t item = 0;
   int64_t offset_bytes = 0;
 };
 
-/// What is to be packed; owns nothing.
+/// Items to pack; owns nothing.
 struct PackingInput {
   std::span<const PackingItem> items;
   std::span<const PackingGap> gaps; // ascending by item, then begin; those of one item are disjoint
@@ -76,17 +76,17 @@ struct PackingOptions {
 inline constexpr int64_t kPageBytes = 2 << 20; // in which device memory is had
 inline constexpr int64_t kLargestGranule = int64_t(1) << 40;
 
-/// What a module is planned with: some hundreds of tensors are packed to the byte; for more, where
-/// the search would cost more than all the rest, memory is had in pages of 2 MiB. With effort
-/// `build` any number is packed to the byte.
+/// The planner's options: packs some hundreds of tensors to the byte; for more, where the search
+/// would cost more than all the rest, only to pages of 2 MiB, in which memory is allocated. With
+/// effort `build`, packs any number to the byte.
 PackingOptions planner_packing_options(size_t item_count, Effort effort = Effort::load);
 
-/// The largest sum of bytes alive at one step, or the highest end of what has a fixed place and is
-/// ever alive: no packing is smaller.
+/// The largest sum of bytes alive at one step, or the highest end of a fixed item that is ever
+/// alive: no packing is smaller.
 Result<int64_t> lower_bound_bytes(const PackingInput &input);
 /// Code::out_of_range when sizes overflow, Code::invalid_argument when two items are fixed in each
 /// other's bytes. The same items in another order get the same offsets, up to items that are equal
-/// in everything. What is never alive lies at 0, or where it is fixed.
+/// in everything. An item that is never alive lies at 0, or at its fixed place.
 Result<Packing> find_packing(const PackingInput &input, const PackingOptions &options = {});
 
 } // namespace cugrt::plan

@@ -90,7 +90,7 @@ private:
 
 } // namespace
 
-/// One attempt; false where the part has become too large for a search.
+/// Makes one attempt; false if the part has become too large for a search.
 static bool place_anew(const CanonicalItems &items, int64_t goal_bytes, int rings,
                        int64_t node_budget, Packing &packing) {
   const Part part(items, packing, goal_bytes, rings);

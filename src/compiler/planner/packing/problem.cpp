@@ -1,4 +1,4 @@
-// From items to sections and conflicts, see problem.h.
+// Makes sections and conflicts of items; see problem.h.
 #include "compiler/planner/packing/problem.h"
 
 #include <algorithm>

@@ -92,9 +92,9 @@ Packing portfolio_packing(const CanonicalItems &items, int64_t bound_bytes, size
 std::vector<int64_t> race(const PackingProblem &problem, int64_t peak_bytes, int64_t goal_bytes,
                           int64_t node_budget);
 
-/// Looks for a packing of a smaller peak, at best `goal_bytes`, which at least is the bound, with
-/// at most `node_budget` decisions. What is alive while something lies above the goal is placed
-/// anew, then what meets that, and so on, with all the rest where it is.
+/// Searches a packing with a smaller peak, at best `goal_bytes`, which is at least the bound, with
+/// at most `node_budget` decisions. Places items anew that are alive while something lies above the
+/// goal, then items that these meet, and so on, and leaves the rest.
 void lower_peaks(const CanonicalItems &items, int64_t goal_bytes, int64_t node_budget,
                  Packing &packing);
 

@@ -296,7 +296,7 @@ bool PackingSearch::place(uint32_t i) {
   return settle(begin_section, end_section);
 }
 
-/// The least top of what may hold candidate j up at the decision's point, other candidates apart.
+/// The least top of items that may hold candidate j up at the decision's point, except candidates.
 int64_t PackingSearch::lift_of(uint32_t j, const Decision &decision) const {
   int64_t lift = INT64_MAX, end = decision.level + problem_.items[j].bytes;
   for (uint32_t k : problem_.conflicts[j]) {
@@ -422,8 +422,8 @@ bool PackingSearch::may_decide(uint32_t section) const {
   return true;
 }
 
-/// Of a piece whose items lie in [begin, end); where items have gaps, its sections are marked, and
-/// others stand around it like walls.
+/// Chooses in a piece whose items lie in [begin, end); with gaps, its sections are marked, and
+/// other pieces stand around it like walls.
 template <bool kGapped> uint32_t PackingSearch::choose_section(uint32_t begin, uint32_t end) const {
   auto height = [&](uint32_t s) { return kGapped && seen_[s].mark != mark_ ? INT64_MAX : top_[s]; };
   uint32_t best = begin;

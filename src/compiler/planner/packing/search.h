@@ -21,7 +21,7 @@ struct PackingStrategy {
   bool last_conflict = false; // return to the section that failed last as soon as it can be decided
 };
 
-/// One search engine for one problem; keeps its memory, and what it has learnt, from run to run.
+/// A search engine for one problem; keeps its memory, and its weights, from run to run.
 class PackingSearch {
 public:
   enum class Outcome : uint8_t { solved, exhausted, limit };
@@ -35,7 +35,7 @@ public:
   /// means that there is none, as far as the search's exclusions are exact; `limit`: nothing is
   /// known.
   Outcome run(size_t strategy, int64_t capacity_bytes, int64_t node_limit);
-  /// Of the last run that was solved; one for each item, multiples of its alignment.
+  /// Offsets of the last run that was solved; one for each item, multiples of its alignment.
   const std::vector<int64_t> &offsets() const { return offsets_; }
   /// Decisions tried by the last run.
   int64_t nodes() const { return nodes_; }

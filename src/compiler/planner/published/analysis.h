@@ -20,7 +20,7 @@
 
 namespace cugrt::plan {
 
-/// The rule that decided about a binding. `subject` of PublishedBinding is what it was about.
+/// The rule that decided about a binding. `subject` of PublishedBinding is its subject.
 enum class PublishedRule : uint8_t {
   launch,              // every operand is static
   extern_call,         // likewise; taken for a launch until it is resolved
@@ -50,7 +50,7 @@ struct PublishedBinding {
   uint32_t region = UINT32_MAX;  // PublishedFunction::regions, of what is in one
 };
 
-/// One alloc_storage.
+/// An alloc_storage binding.
 struct PublishedStorage {
   ir::ValueId value;
   uint32_t binding = 0;                               // its number
@@ -138,8 +138,8 @@ struct InlinedGraphs {
 /// No more bindings than this come from lifted functions.
 inline constexpr uint64_t kMaxInlinedBindings = uint64_t(1) << 24;
 
-/// None when the verified module names no function to run or allocate from. Error out_of_range with
-/// the place of the call that goes beyond the bound.
+/// None if the verified module names no function to run or allocate from. Error out_of_range with
+/// the place of the call that exceeds the bound.
 Result<std::optional<InlinedGraphs>> inline_graphs(const ir::Module &module);
 
 } // namespace cugrt::plan

@@ -29,7 +29,7 @@ std::optional<uint32_t> ChunkPool::take(uint32_t scope, ir::DType dtype, ir::Exp
   auto found = free.lower_bound(*constant);
   if (found != free.end() && found->first <= most)
     return take(free, found);
-  // None is large enough and near enough: the largest of the smaller ones, the youngest of equals.
+  // If none is large and near enough: the largest smaller one, the youngest of equals.
   if (found == free.begin() || std::prev(found)->first < *constant / kMatchRange)
     return std::nullopt;
   return take(free, std::prev(found));

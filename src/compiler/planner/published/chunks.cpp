@@ -105,7 +105,7 @@ private:
            pools_.callee_names[b.callee] == "vm.builtin.reshape";
   }
 
-  // --- First walk: tokens, uses, and what is not planned ---
+  // --- First walk: tokens, uses, and unplanned allocations ---
 
   void discard(const Operand &operand, const char *reason) {
     if (operand.kind == Operand::Kind::value)

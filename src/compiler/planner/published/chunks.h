@@ -70,7 +70,7 @@ struct StorageChunk {
   ir::ValueId first_tensor;
 };
 
-/// What becomes of one unplanned allocation.
+/// One unplanned allocation: its chunk, or why it stays unplanned.
 struct ChunkTensor {
   ir::ValueId tensor;
   uint32_t chunk = kNoChunk; // offset 0 of it

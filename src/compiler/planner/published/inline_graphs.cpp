@@ -15,7 +15,7 @@ using ir::GraphBuiltin;
 
 namespace {
 
-/// Copies a function, with the bindings of what it runs in the place of the calls.
+/// Copies a function, with the bindings of the functions that it runs in place of the calls.
 class GraphInliner : public ir::FunctionCloner {
 public:
   /// `numbers`: of the functions that stay, in the target.

@@ -19,7 +19,7 @@ namespace cugrt::plan {
 
 namespace {
 
-/// For each function, the functions that call it.
+/// The callers of each function.
 std::vector<std::vector<uint32_t>> callers_of(const ir::Module &module) {
   std::vector<std::vector<uint32_t>> callers(module.functions.size());
   for (uint32_t f = 0; f < module.functions.size(); ++f)

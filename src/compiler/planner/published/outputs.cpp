@@ -1,5 +1,5 @@
-// Which storages hold results. The caller keeps a result while the next run writes its storage, so
-// such a storage is not lifted.
+// Finds the storages that hold results. The caller keeps a result while the next run writes its
+// storage, so such a storage is not lifted.
 //
 // Results are followed back to the allocation by roots: the root of an alias, view, match or tuple
 // element is that of the thing it names, the root of a call's result that of the operand which the
@@ -11,7 +11,7 @@ namespace cugrt::plan {
 
 namespace {
 
-/// Values by what they name.
+/// Values by the allocation that they name.
 class Roots {
 public:
   Roots(const ir::Module &module, const ir::Function &function,
@@ -44,7 +44,7 @@ public:
   }
 
 private:
-  // Blocks in program order, so that operands are known before what is made of them.
+  // Walks blocks in program order, so that operands are known before values made of them.
   void block(uint32_t number) {
     for (const Binding &b : function_.blocks[number].bindings) {
       binding(b);

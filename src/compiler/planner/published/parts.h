@@ -9,10 +9,10 @@
 
 namespace cugrt::plan {
 
-/// What a function's results are, by result: the parameter that it names (or is part of), or kNone.
+/// For each result of a function: the parameter that it names (or is part of), or kNone.
 using ResultParameters = std::vector<uint32_t>;
 
-/// By value: the storage holds a result, so it may not be lifted. Also fills in `parameters`;
+/// For each value: the storage holds a result, so it may not be lifted. Also fills in `parameters`;
 /// `callees` has those of the functions that this one calls.
 std::vector<bool> find_result_storages(const ir::Module &module, const ir::Function &function,
                                        std::span<const ResultParameters> callees,

@@ -46,13 +46,13 @@ public:
   }
 
 private:
-  /// Where a value is defined, once lifted.
+  /// The place where a value is defined, once lifted.
   struct Home {
     uint32_t region = kNoRegion, storage = UINT32_MAX;
     bool is_output = false;
   };
 
-  // --- What is static from the start ---
+  // --- Values that are static from the start ---
 
   static bool stands_alone(const ir::ExprPool &exprs, ExprId e) {
     return exprs[e].kind == ir::ExprKind::symbol;
@@ -156,7 +156,7 @@ private:
     }
   }
 
-  /// What a binding uses: its region's inputs, or outputs of the region that they are from.
+  /// Notes a binding's uses: inputs of its region, or outputs of the regions that made them.
   void use(std::span<const ValueId> values) {
     for (ValueId value : values) {
       Home &home = home_[value.index];

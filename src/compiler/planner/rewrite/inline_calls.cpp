@@ -1,4 +1,4 @@
-// Inlining, callees first, so that what a callee calls is already in it.
+// Inlines callees first, so that a callee already contains its own callees.
 #include "compiler/planner/rewrite/inline_calls.h"
 
 #include "compiler/ir_names.h"
@@ -144,7 +144,7 @@ private:
     return "";
   }
 
-  /// What the arguments' types alone decide; else it is checked by a match of the callee's.
+  /// Whether the arguments' types alone decide it; else a match of the callee's checks it.
   bool is_of_parameters(const ir::Function &f, const ir::Constraint &constraint) const {
     std::vector<ir::SymbolId> used;
     module().exprs.collect_symbols(constraint.expr, used);

@@ -1,5 +1,5 @@
-// Inlining: a callee's bindings in the place of the call, so that they are part of the caller's
-// regions and their storage is packed with the caller's.
+// Inlining: a callee's bindings replace the call, so that they are part of the caller's regions and
+// their storage is packed with the caller's.
 //
 // A call stays where inlining would lose something: a check of bounds at run time, the copy that
 // keeps two results apart, an error about what is passed; and where the caller would have more
@@ -42,9 +42,9 @@ Result<std::optional<ir::Module>> inline_calls(const ir::Module &module, bool st
 // and @f begins with `%t = tuple(%t.0, %t.1)`. A tuple within a tuple is taken apart in turn, down
 // to tensors and numbers.
 
-/// None when no private function of the verified module takes a tuple. Functions keep their
-/// numbers. Those that a cuda_graph builtin runs stay as they are, and those that would have more
-/// than kMaxOperands parameters.
+/// None if no private function of the verified module takes a tuple. Functions keep their numbers.
+/// Functions that a cuda_graph builtin runs stay unchanged, and those that would have more than
+/// kMaxOperands parameters.
 std::optional<ir::Module> flatten_tuples(const ir::Module &module);
 
 // Policy `patch`: steps that do not depend on what ended a region are moved into that region.
@@ -59,11 +59,11 @@ std::optional<ir::Module> flatten_tuples(const ir::Module &module);
 // Host builtins and externs are full barriers: what they do is not known when the plan is made, so
 // nothing moves above one, nor above a construct or a call that runs one.
 
-/// By function: above what its bindings were moved, by block and place in the block.
+/// For each function, the barrier above which its bindings were moved, by block and place.
 using Moves = std::vector<std::map<std::pair<uint32_t, uint32_t>, std::string>>;
 
-/// Reorders bindings of the module's blocks; what they are stays the same. None where nothing
-/// moves. Fails as analyze_liveness does.
+/// Reorders bindings of the module's blocks and changes nothing else. None if nothing moves. Fails
+/// as analyze_liveness does.
 Result<std::optional<std::pair<ir::Module, Moves>>> move_steps(const ir::Module &module);
 
 } // namespace cugrt::plan

@@ -1,5 +1,5 @@
-// The bindings of one callee in its caller. Internal to inline_calls.h, which decides what is
-// inlined.
+// The bindings of one callee in its caller. Internal to inline_calls.h, which chooses the
+// calls.
 #pragma once
 
 #include "compiler/planner/analysis/liveness.h"
@@ -27,11 +27,11 @@ struct Callee {
 ir::TypeId named_type(ir::Module &module, const ir::Function &function, const ir::Binding &b,
                       std::span<const ir::Operand> operands, std::span<const ir::ExprId> exprs);
 
-/// One callee's bindings, appended to the function that is being built.
+/// Appends one callee's bindings to the function that is being built.
 class InlinedBody {
 public:
-  /// `call` is what the bindings come from; `bounds` are those of the caller's symbols, kept up to
-  /// date.
+  /// `call`: the call that the bindings replace. `bounds`: the bounds of the caller's symbols,
+  /// which this keeps up to date.
   InlinedBody(ir::Module &module, ir::FunctionBuilder &builder, const Callee &callee,
               std::vector<ir::ExprId> symbols, ir::SymbolDomain &bounds, ir::CallSite call);
 
@@ -55,8 +55,8 @@ private:
 
   void binding(const ir::Binding &b);
 
-  /// What a match defines is the dimension that it matches, where that is known and within the
-  /// symbol's bounds, else a symbol of the caller.
+  /// A match defines a symbol as the dimension that it matches, if that is known and within the
+  /// symbol's bounds, else as a new symbol of the caller.
   void define_symbols(const ir::Binding &b, const ir::Operand &operand);
 
   void blocks(const ir::Binding &b, ir::Binding &out);

@@ -30,7 +30,7 @@ bool conflict(const MemoryAccess &a, const MemoryAccess &b) {
 
 class FunctionMover {
 public:
-  /// `runs_host`: by function, whether it or what it calls runs a host builtin or extern.
+  /// `runs_host`: for each function, whether it or a callee runs a host builtin or extern.
   FunctionMover(const ir::Module &module, ir::Function &function, const Liveness &live,
                 const std::vector<bool> &runs_host)
       : module_(module), f_(function), live_(live), runs_host_(runs_host),
@@ -166,7 +166,7 @@ private:
 
   // --- Names that a step needs ---
 
-  /// Of a binding's operands, expressions and results' types.
+  /// Visits symbols of a binding's operands, expressions and results' types.
   template <class Visit> void for_symbols(const Binding &b, Visit visit) const {
     std::vector<ir::SymbolId> symbols;
     for (const Operand &operand : f_.operands_of(b))
@@ -332,8 +332,8 @@ private:
   bool tail_steps_ = false; // the tail has a region of its own
 };
 
-/// Without an analysis: whether in one block a launch, something that may end a region, and another
-/// launch follow one another.
+/// Without an analysis: whether a block has a launch, something that may end a region, and another
+/// launch, in this order.
 bool may_move(const ir::Function &f) {
   std::vector<bool> unplanned(f.values.size(), false);
   for (const ir::Block &block : f.blocks)

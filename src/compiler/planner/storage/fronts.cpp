@@ -77,9 +77,9 @@ bool SideBySide::is_device_scalar(const Operand &operand) const {
          module_.types[f_.value(operand.value()).type].kind == ir::TypeKind::tensor;
 }
 
-/// Whether a construct's blocks hold only what a conditional node's bodies may
-/// (compiler/planner/lower/regions.h has the last word: where it says no, launches have
-/// changed places for nothing).
+/// Whether a construct's blocks hold only bindings that a conditional node's bodies may have.
+/// compiler/planner/lower/regions.h decides; if it refuses, launches have changed places for
+/// nothing.
 bool SideBySide::runs_on_device(const Binding &construct) const {
   if (any_dynamic(f_.operands_of(construct)))
     return false;
@@ -126,8 +126,8 @@ void SideBySide::add_accesses(const Binding &launch) {
     }
 }
 
-/// What it takes and its blocks' launches touch, what the blocks give away, and its results, which
-/// they write.
+/// Adds a construct's operands, the accesses of its blocks' launches, the blocks' results, and its
+/// own results, which those write.
 void SideBySide::add_construct(const Binding &construct) {
   auto read = [&](std::span<const Operand> operands) {
     for (const Operand &operand : operands)
@@ -270,7 +270,7 @@ private:
 
 Fronts SideBySide::fronts(uint32_t lanes) const { return Measure(*this, lanes).run(); }
 
-/// One segment of a block: which launch waits for which, and the order that comes of it.
+/// One segment of a block: the order between its launches, and an interleaved order.
 class SideBySide::Segment {
 public:
   explicit Segment(const SideBySide &all)
@@ -360,7 +360,7 @@ private:
       edges_.push_back({earlier, launch});
   }
 
-  /// Heights, the launches on the longest path from each to the end, and what follows each.
+  /// Measures heights, the launches on the longest path from each to the end, and finds successors.
   void measure() {
     heights_.assign(launches_.size(), 1);
     for (size_t e = edges_.size(); e-- > 0;) // `to` ascends: nothing after changes its height
@@ -409,7 +409,7 @@ private:
     return order;
   }
 
-  /// Appends a binding behind those of the segment that make what it names.
+  /// Appends a binding behind the segment's bindings that make its operands.
   void place(std::span<const Binding> bindings, uint32_t binding, std::vector<uint32_t> &order) {
     pending_.assign(1, binding);
     while (!pending_.empty()) {

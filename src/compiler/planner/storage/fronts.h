@@ -33,11 +33,11 @@ namespace cugrt::plan {
 /// on: 32, beyond which a graph gains little, then fewer, for which storage grows less.
 inline constexpr uint32_t kLanesToTry[] = {32, 8, 4, 2};
 
-/// What the peak may be for launches to run side by side. `balanced`: half as much again as in
-/// program order, or a page of 2 MiB, in which memory is had; else fewer launches side by side.
+/// Limit on the peak for launches to run side by side. `balanced`: half as much again as in program
+/// order, or a page of 2 MiB, in which memory is allocated; else fewer launches side by side.
 enum class Reuse : uint8_t { balanced, parallel, smallest };
 
-/// What storage may grow to that takes so much in program order.
+/// The limit on storage that takes `smallest_bytes` in program order.
 int64_t most_bytes(Reuse reuse, int64_t smallest_bytes);
 
 /// Times of liveness widened to the fronts that they lie in.
@@ -56,20 +56,20 @@ private:
   std::vector<uint32_t> begins_, ends_; // by time; empty: the identity
 };
 
-/// What the launches of a function touch, and what follows from it. All that it is made of must
-/// outlive it.
+/// The accesses of a function's launches, and the order among them. Its arguments must outlive
+/// it.
 class SideBySide {
 public:
   SideBySide(const ir::Module &module, const ir::Function &function, const Liveness &live);
 
-  /// Of the function as it stands, with at most `lanes` launches to a front.
+  /// Fronts of the present order, with at most `lanes` launches each.
   Fronts fronts(uint32_t lanes) const;
 
   /// The function with its launches interleaved, `lanes` at most to a front: each front takes the
   /// first launch that is left in program order, and beside it those which have at least as many
-  /// launches on their longest path to the end, for they would be waited for. What names memory
-  /// goes where it is first needed. None where `fronts`, which are those of `lanes`, are as few as
-  /// can be, where storage is laid out already, and where nothing would move. The order found may
+  /// launches on their longest path to the end, for they would be waited for. Bindings that name
+  /// memory go where they are first needed. None if `fronts`, which are those of `lanes`, are as
+  /// few as can be, if storage is laid out already, or if nothing would move. The order found may
   /// have more fronts than there were.
   std::optional<ir::Function> interleave(uint32_t lanes, const Fronts &fronts) const;
   static bool fewer(const Fronts &a, const Fronts &b) { return a.count_ < b.count_; }

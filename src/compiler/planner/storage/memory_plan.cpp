@@ -34,7 +34,7 @@ std::string reason_against(const ir::Module &module, const ir::Function &functio
   return "";
 }
 
-/// By origin: how many bindings name it as an operand, in whatever way but a kill.
+/// For each origin: how many bindings name it as an operand, in any way but a kill.
 std::vector<uint32_t> count_users(const ir::Function &function, const Liveness &live) {
   std::vector<uint32_t> users(live.origins.size(), 0), last(live.origins.size(), kNoOrigin);
   uint32_t number = 0;
@@ -53,8 +53,8 @@ std::vector<uint32_t> count_users(const ir::Function &function, const Liveness &
   return users;
 }
 
-/// By tensor: which tensor lies first in the place that it is in, if all that may write in place
-/// do.
+/// For each tensor: the first tensor in its place, if all launches write in place that
+/// may.
 std::vector<size_t> first_in_place(std::span<TensorPlan *const> tensors) {
   std::unordered_map<uint32_t, size_t> number; // by value
   std::vector<size_t> order, first(tensors.size());
@@ -73,7 +73,7 @@ std::vector<size_t> first_in_place(std::span<TensorPlan *const> tensors) {
 
 using Run = std::pair<uint32_t, uint32_t>; // of steps
 
-/// What is packed, item by item.
+/// Items to pack.
 struct Items {
   std::vector<PackingItem> items;
   std::vector<PackingGap> gaps;
@@ -98,8 +98,8 @@ struct Items {
 struct ScopeItems {
   std::vector<TensorPlan *> tensors;
   Items alone; // one for each tensor
-  /// With those that may be written in place as one item with what they are written over; empty
-  /// where there are none.
+  /// Joins tensors that may be written in place with those that they are written over; empty if
+  /// there are none.
   Items joined;
   std::vector<size_t> joined_of; // by tensor
 };
@@ -144,7 +144,7 @@ void join_in_place(const Lives &lives, const Fronts &fronts, ScopeItems &scope) 
     }
 }
 
-/// By scope number, with lives widened to fronts.
+/// Indexed by scope number, with lives widened to fronts.
 std::vector<ScopeItems> items_of(Lives &lives, const Fronts &fronts, size_t scope_count) {
   std::vector<ScopeItems> scopes(scope_count);
   std::vector<Run> runs;
@@ -218,7 +218,7 @@ public:
   Tables(const ir::Module &module, const ir::Function &function, Effort effort, MemoryPlan &plan)
       : module_(module), function_(function), effort_(effort), plan_(plan) {}
 
-  /// After lay_out_scope().
+  /// Call after lay_out_scope().
   Status improve(const ScopeItems &scope, ScopePlan &out) {
     const Items &fewest = scope.joined_of.empty() ? scope.alone : scope.joined;
     CUGRT_ASSIGN(out.lower_bound_bytes, bound_of(scope, fewest));
@@ -245,7 +245,7 @@ public:
     return {};
   }
 
-  /// Before lay_out_scope(), which forgets it where nothing is written in place.
+  /// Call before lay_out_scope(), which forgets it if nothing is written in place.
   void remember_over(const ScopeItems &scope) {
     for (const TensorPlan *tensor : scope.tensors)
       if (tensor->over.valid())
@@ -290,7 +290,7 @@ private:
   std::map<uint32_t, ir::ValueId> may_be_over_; // by value
 };
 
-/// Says of tensors what they may be written over.
+/// Finds the tensors that each tensor may be written over.
 void lay_in_place(const ir::Module &module, const ir::Function &function, const Liveness &live,
                   std::vector<TensorPlan> &tensors) {
   const std::vector<InPlace> in_place = find_in_place(module, function, live);
@@ -315,8 +315,8 @@ void lay_in_place(const ir::Module &module, const ir::Function &function, const 
   }
 }
 
-/// Every allocation with its life, why it stays unplanned where it does, and what it may be written
-/// over.
+/// Lists every allocation with its life, why it stays unplanned if it does, and the tensors that it
+/// may be written over.
 Lives lives_of(const ir::Module &module, const ir::Function &function, const Liveness &live) {
   const ir::SymbolDomain bounds = symbol_domain(module, function);
   TypeSizes sizes(module, bounds);
@@ -349,8 +349,8 @@ Lives lives_of(const ir::Module &module, const ir::Function &function, const Liv
   return lives;
 }
 
-/// Looks for the most launches side by side that storage may grow for, and gives what is packed
-/// then. `lives` and `plan` hold program order, and keep it where there are none.
+/// Looks for the most launches side by side that the limit on storage allows, and returns their
+/// items. `lives` and `plan` hold program order, and keep it if there are none.
 Result<std::vector<ScopeItems>> widen(const ir::Module &module, const ir::Function &function,
                                       const Liveness &live,
                                       std::span<const FunctionSummary> summaries, Reuse reuse,

@@ -51,8 +51,8 @@ struct MemoryPlan {
   std::vector<ScopePlan> scopes; // those with planned tensors, by scope name
   BucketBoxes boxes{{}, {}};     // of the function's buckets
   std::vector<int64_t> table_offsets;
-  /// The function with its bindings in the order that was planned, where that is another: what is
-  /// rewritten then.
+  /// The function with its bindings in the planned order, if that is another one, for
+  /// rewriting.
   std::optional<ir::Function> interleaved;
 };
 
@@ -62,9 +62,9 @@ struct MemoryOptions {
   Effort effort = Effort::load;
 };
 
-/// `summaries` as for analyze_liveness (summarize_called gives them). Not planned: function results
-/// (they become result slots), what host builtins may keep, what no upper bound sizes. Launches
-/// write in place where the scope's storage is smaller for it.
+/// `summaries` as for analyze_liveness (summarize_called gives them). Leaves function results
+/// unplanned (they become result slots), tensors that host builtins may keep, and sizes without an
+/// upper bound. Launches write in place where that makes the scope's storage smaller.
 Result<MemoryPlan> plan_memory(const ir::Module &module, const ir::Function &function,
                                std::span<const FunctionSummary> summaries,
                                const MemoryOptions &options = {});

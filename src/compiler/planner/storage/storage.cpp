@@ -1,4 +1,4 @@
-// Storage layout, in three passes over the functions, callees first: what lies where, one packing
+// Storage layout, in three passes over the functions, callees first: places of values, one packing
 // per function and scope, then shares (storage_shares.cpp).
 #include "compiler/planner/storage/storage.h"
 
@@ -307,7 +307,7 @@ private:
     return {};
   }
 
-  /// Where a storage stands alone, nothing could lie in its gaps.
+  /// Nothing could lie in the gaps of a storage that stands alone.
   void gaps() {
     if (out_.classes.size() < 2)
       return;

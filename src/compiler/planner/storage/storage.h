@@ -1,4 +1,4 @@
-// Storage layout: where the bytes of every origin lie, and the arenas of the whole module.
+// Storage layout: the places of every origin's bytes, and the arenas of the whole module.
 //
 // Per function and storage scope, what needs storage becomes classes with lifetimes, packed from
 // offset 0: the function's share. Shares of functions that never run at the same time start at the
@@ -20,7 +20,7 @@
 
 namespace cugrt::plan {
 
-/// What is packed as one: a storage, a construct's result, or a launch's workspace.
+/// Bytes that are packed as one: a storage, a construct's result, or a launch's workspace.
 struct StorageClass {
   uint32_t origin = kNoOrigin; // none: a workspace
   uint32_t scope = 0;          // ir::TypePool
@@ -28,7 +28,7 @@ struct StorageClass {
   int64_t offset_bytes = 0; // within the share
 };
 
-/// What an origin's bytes lie in: its tensors become Buffers of this base. A caller's tensor has
+/// The memory of an origin's bytes: its tensors become Buffers of this base. A caller's tensor has
 /// the slot that it is bound to.
 struct Base {
   BufferBase kind = BufferBase::arena;
@@ -83,8 +83,8 @@ Result<ModuleStorage> plan_storage(const ir::Module &module, Reuse reuse);
 /// some is an error.
 Status check_weights(const ir::Module &module);
 
-/// Whether what a loop's body yields for carried value `i` lies in bytes that the copies of the
-/// other carried values overwrite, so that it must be set aside first.
+/// Whether a loop's body yields for carried value `i` bytes that the copies of the other carried
+/// values overwrite, so that it must be set aside first.
 bool needs_temporary(const ir::Function &function, const Liveness &live, const ir::Binding &loop,
                      const ir::Operand &yield, uint32_t i);
 

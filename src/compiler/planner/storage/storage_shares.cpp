@@ -195,8 +195,8 @@ public:
   }
 
 private:
-  /// What any packing needs: the largest sum of tensors alive at once, those of callees included,
-  /// in the bucket that needs most.
+  /// The lower bound of any packing: the largest sum of tensors alive at once, callees' too, in the
+  /// bucket that needs most.
   void lower_bound(uint32_t f, uint32_t scope) {
     const BucketBoxes boxes = boxes_of(module_, module_.functions[f]);
     int64_t &bound = out_.functions[f].shares[scope].lower_bound_bytes;
@@ -224,7 +224,7 @@ private:
       const ir::TypeId type = function.value(origin.value).type;
       if (origin.kind != OriginKind::tensor || !origin.used() || module_.types[type].scope != scope)
         continue;
-      // Where it is written in place, it and what it is written over are one.
+      // At the step that writes it in place, it and the overwritten tensor count once.
       const bool over = storage.lies_in_place(o);
       if (auto bytes = sizes.max_bytes(type))
         for_each_run(origin.begin + over, origin.end, live.gaps_of(o),

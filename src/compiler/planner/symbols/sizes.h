@@ -1,4 +1,4 @@
-// Sizes at the symbols' upper bounds, and what can be said about sizes for every value of them.
+// Sizes at the symbols' upper bounds, and facts about sizes for all values of symbols.
 #pragma once
 
 #include "base/status.h"
@@ -69,8 +69,8 @@ std::string unbounded_symbol(std::span<const ir::SymbolId> symbols, const ir::Fu
 std::string missing_bound(const ir::ExprPool &exprs, std::span<const ir::ExprId> dims,
                           const ir::Function &function, const ir::Domain &domain);
 
-/// Of a tensor that nothing can plan, since its size has no upper bound: "; symbol n has no ...";
-/// of any other value empty.
+/// For a tensor that cannot be planned, since its size has no upper bound: "; symbol n has no ...";
+/// empty for any other value.
 std::string unbounded_reason(const ir::Module &module, const ir::Function &function,
                              ir::ValueId value, const ir::Domain &domain);
 
