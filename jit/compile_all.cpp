@@ -150,7 +150,7 @@ private:
     return opened.ok();
   }
 
-  /// Removes requests from order_ that need no compilation: cached ones, and those without a key.
+  /// Removes requests from order_ that need no compilation: cached ones, and failed look-ups.
   void take_cached() {
     std::vector<size_t> missing;
     for (size_t i : order_) {

@@ -40,7 +40,7 @@ public:
   ~WorkerProcess() { end(); }
 
   bool running() const { return socket_ >= 0; }
-  /// Once, before the first compilation: waits until NVRTC is open there. `cancel` may be null.
+  /// Call once, before the first compilation: waits for an open NVRTC. `cancel` may be null.
   Result<CompilerIdentity> opened(const std::atomic<bool> *cancel);
   /// compile_error when the process ends or answers nonsense; cancelled ends the process.
   Result<CompileResult> compile(const CompileRequest &request, const std::string &target,

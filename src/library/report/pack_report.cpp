@@ -29,7 +29,7 @@ int newest_ptx(const Pack &pack, const PackTarget &target) {
   return newest;
 }
 
-/// Options for a plan whose kernels are counted by a target that has it.
+/// Options for a plan; the code of one of its targets identifies its kernels.
 PlanReportOptions options_of(const Pack &pack, size_t plan, const PlanReportOptions &options) {
   PlanReportOptions own = options;
   for (const PackTarget &target : pack.contents.targets)
