@@ -34,7 +34,7 @@ struct TensorTypeInfo {
   uint32_t elements_per_block, bytes_per_block;
 };
 
-/// None for a number that no type has.
+/// None for a number that is no type.
 std::optional<TensorTypeInfo> type_info(TensorType type);
 
 struct Tensor {
@@ -103,7 +103,7 @@ private:
   Status add_part(const std::string &path, int64_t number, int64_t count);
   Status missing(std::string_view key) const;
   Status mistyped(std::string_view key, const char *wanted) const;
-  /// Of a value, or of each element of a list, what `at` makes of it; none: it is of another type.
+  /// Applies `at` to a value, or to each element of a list; none: it has another type.
   template <class T, class At>
   Result<T> scalar(std::string_view key, std::optional<T> absent, At at, const char *wanted) const;
   template <class T, class At>

@@ -14,7 +14,7 @@ template <class Number> static Number load(std::string_view bytes, size_t i) {
   return value;
 }
 
-/// Element i as what it is; a string or a bool is none.
+/// Element i with its type; none for a string or a bool.
 static std::variant<std::monostate, int64_t, uint64_t, double> element(const Value &value,
                                                                        size_t i) {
   switch (value.type) {

@@ -27,7 +27,7 @@ namespace {
 using cugrt::Code;
 using cugrt::Status;
 
-/// Of the options' first form.
+/// Size of the options' first form.
 constexpr size_t kLeastOptions = offsetof(cugrt_onnx_options, preprocess);
 
 Status split(const char *text, std::string &name, std::string &value) {

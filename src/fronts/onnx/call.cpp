@@ -1,4 +1,4 @@
-// What handlers share; see call.h.
+// Functions that handlers share; see call.h.
 #include "fronts/onnx/call.h"
 
 #include <algorithm>
@@ -6,8 +6,8 @@
 
 namespace cugrt::onnx {
 
-/// The largest number that a handler reckons with: products of two and sums of those do not
-/// overflow. What is farther from 0 stands for "all" or "to the end", which this says, too.
+/// The largest number that a handler uses: products of two and sums of those do not overflow.
+/// Numbers farther from 0 mean "all" or "to the end", and so does this one.
 constexpr int64_t kMostNumber = INT32_MAX;
 static int64_t bounded(int64_t number) { return std::clamp(number, -kMostNumber, kMostNumber); }
 
@@ -281,7 +281,7 @@ V Call::op(std::string_view name, std::vector<V> operands, std::vector<ir::Attri
   return ops(name, operands, std::move(attributes)).front();
 }
 
-/// Of two that may differ, the number is what they are; a symbol that is 1 then is refused.
+/// If one of two dimensions is a number, it is the result; a symbol that is 1 in a run is an error.
 static Dims equal_dims(Importer &w, const Dims &a, const Dims &b) {
   Dims out = a.size() < b.size() ? b : a;
   for (size_t i = 1; i <= std::min(a.size(), b.size()); ++i) {
@@ -291,7 +291,7 @@ static Dims equal_dims(Importer &w, const Dims &a, const Dims &b) {
   return out;
 }
 
-/// What an operand of those result dimensions must have.
+/// The dimensions that an operand must have for those of a result.
 static Dims wanted_dims(Importer &w, const Dims &have, const Dims &all) {
   Dims out = have;
   for (size_t i = 0; i < have.size(); ++i)

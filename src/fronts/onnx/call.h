@@ -1,10 +1,10 @@
-// One node as its handler sees it: inputs, attributes, and short names for what is emitted often.
+// One node as its handler sees it: inputs, attributes, and short names for common ops.
 //
 // Handlers read straight through: the first error ends them, and the importer reports it with the
 // node's name.
 //
-// A call remembers which attributes and inputs were read. What a handler has not read would have
-// no effect on the results, so the importer refuses the node: the op may mean more than we know.
+// A call remembers which attributes and inputs were read. Unread ones would have no effect on the
+// results, so the importer refuses the node: the op may mean more than we know.
 #pragma once
 
 #include "fronts/onnx/importer.h"
@@ -21,7 +21,7 @@ inline ir::Attribute attr(std::string name, ir::AttributeValue value) {
 using Ints = std::vector<int64_t>;
 
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
-/// Of a loop or a recurrence that is written out, one step behind the other.
+/// Most steps of a loop or a recurrence that is written out, one step behind the other.
 constexpr int64_t kMostSteps = 64;
 
 class Call {
@@ -35,7 +35,7 @@ public:
 
   // --- Attributes: numbers are limited to those of 32 bits ---
   const AttributeView *attribute(std::string_view name) const;
-  /// One of another type is the model's mistake.
+  /// An attribute of another type is the model's mistake.
   const AttributeView *attribute(std::string_view name, AttributeKind kind) const;
   int64_t integer(std::string_view name, int64_t otherwise) const;
   double number(std::string_view name, double otherwise) const;
@@ -75,7 +75,7 @@ public:
   void result(EntryPtr entry, size_t i = 0);
   /// Along the axis so much of it is there as the count says, where that is valid.
   void result(V v, size_t i, size_t axis, V count);
-  /// Of a dtype that is held as another one; `none` is every other.
+  /// A result of a dtype that is held as another one; `none` is every other.
   void result(V v, Narrow narrow);
   [[noreturn]] void unsupported(const std::string &what) { w.fail(Code::unsupported, what); }
 
@@ -86,14 +86,14 @@ public:
   E constant(int64_t value) { return w.constant(value); }
   E product(const Dims &dims);
   std::optional<int64_t> known(E e) { return w.known(e); }
-  /// Of a dimension that must be a number.
+  /// A dimension that must be a number.
   int64_t number_of(E e, const char *what);
   size_t axis(int64_t axis, size_t rank);
   Ints axes(Ints axes, size_t rank);
 
   // --- Emitting ---
   V op(Op op, std::vector<V> operands, std::vector<ir::Attribute> attributes = {});
-  /// By its name, where the IR has such an op; else the node is not supported.
+  /// Emits the op with this name, if the IR has one; else the node is not supported.
   V op(std::string_view name, std::vector<V> operands, std::vector<ir::Attribute> attributes = {});
   std::vector<V> ops(std::string_view name, const std::vector<V> &operands,
                      std::vector<ir::Attribute> attributes = {});
@@ -120,19 +120,19 @@ public:
   V concat(const std::vector<V> &parts, size_t axis);
   V matmul(V a, V b);
   V gather(V x, V ids, size_t axis);
-  /// What both are broadcast to by ONNX's rule, whichever of the dimensions are 1 in a run.
+  /// Dimensions that both are broadcast to by ONNX's rule, whichever of them are 1 in a run.
   Dims broadcast_dims(const Dims &a, const Dims &b);
-  /// Likewise of an operand and of a shape, which no tensor has: what is wanted and not 1 decides.
+  /// Likewise for an operand and a shape without tensor: a wanted dimension other than 1 decides.
   Dims expanded_dims(const Dims &have, const Dims &wanted);
   /// x with each dimension that is not known to be 1 as that of `to`, aligned at the last: where a
   /// run has 1 there, its one element repeated. A run in which it is another number is refused.
   V stretch(V x, const Dims &to);
-  /// All of them stretched to what they are broadcast to together.
+  /// Stretches all of them to their common dimensions.
   void spread(std::initializer_list<V *> operands);
   /// total / rest, where factors cancel.
   E quotient(const Dims &total, const Dims &rest);
 
-  /// What the node's results follow from: Importer::origins_.
+  /// Origin of the node's results: Importer::origins_.
   uint32_t origin();
   /// The first attribute or input that nothing has read; empty: all of them were.
   std::string unread() const;
@@ -143,13 +143,13 @@ private:
   std::optional<uint32_t> origin_;
 };
 
-/// Heads [batch, length, heads, size] turned by angles [batch or 1, length, 1, half of what is
-/// turned].
+/// Turns heads [batch, length, heads, size] by angles [batch or 1, length, 1, half of the turned
+/// size].
 V rotated(Call &c, V x, V cosines, V sines, bool interleaved);
 
-/// What a BatchNormalization that alone reads the result of this convolution does goes into its
-/// weights [O, C / groups, ..] ([C, O / groups, ..] of a transposed one) and its bias: factors that
-/// follow from weights alone. Nothing where there is none, or something of it is no constant.
+/// Folds a BatchNormalization that alone reads the result of this convolution into its weights [O,
+/// C / groups, ..] ([C, O / groups, ..] of a transposed one) and its bias: its factors follow from
+/// weights alone. Does nothing if there is none, or a part of it is no constant.
 void fold_batch_norm(Call &c, V &weights, V &bias, int64_t groups, bool transposed);
 
 /// Element i of the result is element i - before of x where there is one, else `fill`, a scalar.
@@ -171,7 +171,7 @@ struct Activation {
   size_t parameters; // alpha, or alpha and beta
   std::optional<double> alpha{}, beta{}; // a node's own, else ONNX's
 };
-/// With ONNX's parameters; null where there is none of that name.
+/// With ONNX's parameters; null if there is none of that name.
 const Activation *find_activation(std::string_view name);
 V activated(Call &c, const Activation &activation, V x);
 
@@ -188,7 +188,7 @@ struct Appended {
   std::string_view row; // what is appended
 };
 std::vector<Appended> appended_in(Call &loop, const Graph &body);
-/// The body that collects these rows in the place of the sequences, behind what it collects itself.
+/// The body that collects these rows in place of the sequences, after its own collected values.
 const Graph &collecting(Call &loop, const Graph &body, const std::vector<Appended> &appended);
 
 /// How many turns a Loop has, where the host knows it before the first; its inputs behind the
@@ -218,7 +218,7 @@ void add_states(HandlerTable &table);
 void add_counted(HandlerTable &table);
 void add_places(HandlerTable &table);
 void add_sequences(HandlerTable &table);
-/// Of com.microsoft.
+/// Adds the ops of com.microsoft.
 void add_microsoft(HandlerTable &table);
 void add_microsoft_attention(HandlerTable &table);
 void add_microsoft_integers(HandlerTable &table);
@@ -235,7 +235,7 @@ template <ir::Op kOp> void unary(Call &c) { c.result(c.op(kOp, {c.value(0)})); }
 
 /// A cast to a dtype that is no float of 8 bits has nothing of its attributes about those.
 void ignore_rounding(const Call &c, DType to);
-/// What a range computes in, by ONNX's number: of floats of 16 bits alone another dtype.
+/// ONNX's number of the dtype that a range computes in: only for floats of 16 bits another one.
 int64_t stash_type_of_range(const Call &c, DType dtype);
 
 /// Fails where inputs that have one dtype by the op's document have two, or indices are no

@@ -13,7 +13,7 @@
 
 namespace cugrt::onnx {
 
-/// Where an axis of x is behind an op that takes `axes` away from it.
+/// Place of an axis of x after an op that removes `axes`.
 static std::optional<size_t> squeezed(const Ints &axes, size_t axis) {
   const std::set<int64_t> gone(axes.begin(), axes.end());
   if (gone.count(int64_t(axis)))
@@ -127,7 +127,7 @@ V Importer::dense(V x, const Counted &counted) {
   return c.reshape(c.gather(c.reshape(x, {all}), from, 0), dims);
 }
 
-/// Behind all others, each count once.
+/// Adds each count once, behind all other results.
 void Importer::count_results() {
   std::vector<std::pair<V, uint32_t>> counts;
   for (const auto &[result, counted] : counted_results_) {

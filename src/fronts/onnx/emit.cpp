@@ -16,7 +16,7 @@ constexpr size_t kMostIntegers = 16;
 constexpr int64_t kMostInputElements = 64;
 /// Bindings of a module.
 constexpr size_t kMostBindings = size_t(1) << 18;
-/// Of such an input on the host.
+/// Limit of an integer input on the host.
 constexpr int64_t kMostInputInteger = INT32_MAX - 1;
 
 static std::string interval_text(ir::Interval range) {
@@ -327,8 +327,8 @@ void Importer::raise_input(const Entry &entry, Need need) {
   if (need == Need::condition && (real || count != 1))
     return;
   const auto given = options_.given.find(entry.name);
-  // Of integers that may be dimensions: what is given and is none (-1, "to the end") has a meaning
-  // of its own.
+  // Integers that may be dimensions; a given one that is none (-1, "to the end") has a meaning of
+  // its own.
   const auto dims =
       given == options_.given.end() ? std::vector<int64_t>() : integers_of(given->second);
   const bool on_host = !real && type(entry.device).dims.size() <= 1 && count >= 1 &&

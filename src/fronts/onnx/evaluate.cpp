@@ -40,7 +40,7 @@ private:
   template <class Known, class Part> std::optional<Known> joined(Op op, const Part &part);
   template <class Known> std::optional<Known> reduce(Op op, const Known &x);
 
-  // What only chooses elements. Operands behind those that are moved may be of any dtype.
+  // Evaluates ops that only choose elements. Operands behind the moved ones may have any dtype.
   Hosts moved(const std::vector<const Host *> &in);
   std::optional<Host> gather(const Host &x, const Host &ids);
   std::optional<Host> slice(const std::vector<const Host *> &in);
@@ -429,7 +429,7 @@ bool Evaluation::cast_fractions() {
   return host && give(known_.fractions(*host, *to));
 }
 
-/// What only chooses elements does so with what is above the line.
+/// Ops that only choose elements do so with the numerators.
 bool Evaluation::moved_fractions() {
   std::vector<Fractions> parts;
   std::vector<const Host *> in;

@@ -7,7 +7,7 @@
 
 namespace cugrt::onnx {
 
-/// What a side of a frame may be where neither a run nor --bounds says.
+/// Largest side of a frame if neither a run nor --bounds gives one.
 constexpr int64_t kMostSide = 8192;
 
 static bool read_numbers(const std::string &text, std::vector<double> &out) {

@@ -25,9 +25,9 @@ static bool is_limit(const Result<Imported> &imported) {
 static Result<Imported> import_model(const Model &model, ExternalFiles &files,
                                      const Options &options) {
   Learnt learnt;
-  // Each turn raises an input's mode, of which there are three, fixes a dimension, or has the host
-  // wait for a node. What cannot be imported with integers that a run gives is tried with those
-  // that are given now, and in the end the host waits for each size that the device computes.
+  // Each turn raises an input's mode, of which there are three, fixes a dimension, or makes the
+  // host wait for a node. A model that cannot be imported with integers of a run is tried with the
+  // given ones, and in the end the host waits for each size that the device computes.
   for (;;) {
     auto imported = Importer(model, files, options, learnt).run();
     if (imported.ok())

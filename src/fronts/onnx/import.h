@@ -1,4 +1,4 @@
-// From an ONNX file to a module: what users of the importer see.
+// Imports an ONNX file as a module: the importer's interface.
 //
 // Dimensions become symbols, arithmetic over them expressions; weights stay where they lie in the
 // file, which the result keeps mapped. A model is taken whole, or every node that cannot be taken
@@ -31,9 +31,9 @@ struct HostTensor {
   Narrow narrow = Narrow::none;               // what the file says, where that is no `dtype`
 };
 
-/// Frames of a camera in the place of an input that is an image, as --preprocess says: bytes,
-/// resized linearly to what the model takes, where that is a number; then (scale value - mean) /
-/// deviation, with one number or one a channel of the model's.
+/// Camera frames that replace an input that is an image, by --preprocess: bytes, resized linearly
+/// to the model's size, if that is a number; then (scale value - mean) / deviation, with one number
+/// or one for each channel of the model.
 struct Frames {
   bool nv12 = false; // [n, 3 rows / 2, columns]; else [n, rows, columns, channels]
   bool swap = false; // red and blue are the other way round in the model
@@ -43,7 +43,7 @@ struct Frames {
 };
 
 /// "hwc" or "nv12", and with commas: "swap", "size=ROWSxCOLUMNS", "scale=A", "mean=A:B:C",
-/// "std=A:B:C". Errors name what is wrong in the text.
+/// "std=A:B:C". Errors name the mistake in the text.
 Result<Frames> parse_frames(const std::string &text);
 
 struct Options {
@@ -51,8 +51,8 @@ struct Options {
   std::map<std::string, ir::Interval> bounds; // of symbols
   std::map<std::string, std::string> bind;    // an input: numbers, as text
   std::map<std::string, Frames> frames;       // an input that is an image: what it is made of
-  /// What a run will be given: values are taken where an input must be a constant, shapes bound
-  /// the symbols.
+  /// Arguments that a run will get: their values are read if an input must be a constant, their
+  /// shapes bound the symbols.
   std::map<std::string, HostTensor> given;
   bool fix_given = false; // symbols get the given inputs' dimensions, and no input stays a symbol
   /// Every floating value of the graph that is computed on the device is a result, behind the

@@ -12,14 +12,14 @@ namespace cugrt::onnx {
 
 /// Nodes of a model, with those of loops and functions as often as they are written out.
 constexpr size_t kMostNodes = 1 << 16;
-/// Nodes that are looked at, where what is learnt of inputs starts the import anew.
+/// Most nodes to look at, since facts about inputs start the import anew.
 constexpr size_t kMostLooks = 1 << 20;
-/// Of functions and subgraphs in one another.
+/// Most functions and subgraphs in one another.
 constexpr unsigned kMostNested = 2 * kMaxDepth;
 /// Problems that a message names.
 constexpr size_t kMostProblems = 100;
 
-/// Of a list or a text that an attribute holds, those that count as one name.
+/// Numbers or bytes of an attribute's list or text that count as one name.
 constexpr size_t kNumbersOfPart = 16, kBytesOfPart = 64;
 
 /// Names, attributes, and what these hold.
@@ -86,8 +86,8 @@ void Importer::raise(const std::string &input, InputMode mode) {
   note_error(Code::busy, "input '" + input + "' is to be known here");
 }
 
-/// What follows where two dimensions are equal: a dimension of the file that then can be one number
-/// alone is that number.
+/// If two dimensions are equal, and a dimension of the file can then be one number alone, it is
+/// that number.
 void Importer::settle(E a, E b) {
   Dims above, below;
   add_factors(a, above), add_factors(b, below);
@@ -140,7 +140,7 @@ void Importer::need_constant_or_positive(E e) {
   bounds.lower = std::max<int64_t>(bounds.lower, 1);
 }
 
-/// Of an expression that is the integer of an input alone; else null.
+/// The input whose integer the expression is, alone; else null.
 const Importer::HostInput *Importer::host_input_of(E e) {
   const ir::ExprNode &node = exprs()[e];
   const bool is_one = node.kind == ir::ExprKind::symbol &&
@@ -210,7 +210,7 @@ void Importer::require_at_least(E e, int64_t least) {
   bounds.lower = low;
 }
 
-// --- Limits, and what follows from inputs
+// --- Limits, and facts that follow from inputs
 
 void Importer::take_elements(size_t count) {
   elements_ += count;

@@ -1,12 +1,12 @@
-// The importer at work (private to it): what names stand for, and how ops are emitted.
+// The importer at work (private to it): entries of names, and how ops are emitted.
 //
 //   graph ── nodes in order ── Call ── a handler of the op (ops/)
 //                                 ├─ host(i)    elements that are known now: constants, expressions
 //                                 └─ value(i)   the value on the device, made when first asked for
 //
-// The first error of a node ends its handler, which reads straight through. What a node cannot have
-// because of an *input* that only the caller knows (a shape, an axis) starts the import anew with
-// that input on the host.
+// The first error of a node ends its handler, which reads straight through. If a node needs an
+// *input* that only the caller knows (a shape, an axis), the import starts anew with that input on
+// the host.
 #pragma once
 
 #include "fronts/onnx/file/model.h"
@@ -24,7 +24,7 @@ namespace cugrt::onnx {
 
 using V = ir::ValueId;
 using E = ir::ExprId;
-/// A list of dimensions that a handler may index as if the model were sound: what is not there is
+/// A list of dimensions that a handler may index as if the model were sound: a missing one is
 /// std::out_of_range, which Importer::node makes the node's error.
 struct Dims : std::vector<E> {
   using std::vector<E>::vector;
@@ -45,7 +45,7 @@ private:
     return begin() + ptrdiff_t(i);
   }
 };
-/// Of expressions that the importer makes: some room is left below what the IR takes.
+/// Most nesting of expressions that the importer makes: leaves some room below the IR's limit.
 inline constexpr uint32_t kMostDepth = ir::ExprPool::kMaxDepth - 50;
 using Op = ir::Op;
 using DType = ir::DType;
@@ -54,14 +54,14 @@ using Host = ir::KnownTensor;
 using Fractions = ir::KnownFractions;
 using ir::is_real;
 
-/// Of a value that is made at its upper bound: the device knows how much of it is there.
+/// A value that is made at its upper bound: the device knows how many elements are there.
 struct Counted {
   V count; // i64 [1]
   size_t axis = 0;
   const Node *node = nullptr; // of the model's graph, which decides it
 };
 
-/// Of constants, and of what is made of nothing.
+/// Origin of constants, and of values made of nothing.
 inline constexpr uint32_t kNoOrigin = UINT32_MAX;
 /// Steps back from a value to inputs that decide it.
 inline constexpr size_t kMostSources = 64;
@@ -75,7 +75,7 @@ struct Sequence {
   V stacked{};
 };
 
-/// What a name of the file stands for.
+/// The value of a name in the file.
 struct Entry : std::enable_shared_from_this<Entry> {
   std::string name{};
   std::optional<HostTensor> constant{}; // bytes
@@ -91,8 +91,8 @@ struct Entry : std::enable_shared_from_this<Entry> {
   uint32_t origin = kNoOrigin;        // what it follows from: Importer::origins_
 };
 
-/// A launch of one of the library's own kernels that no op becomes: pointers to what it reads and
-/// writes, then sizes as i64.
+/// A launch of one of the library's kernels that no op becomes: pointers to operands and results,
+/// then sizes as i64.
 struct KernelCall {
   static constexpr uint32_t kNone = UINT32_MAX;
   std::string source{}, entry{};
@@ -103,7 +103,7 @@ struct KernelCall {
   /// The number of blocks along a dimension: size `grid[i]`, or 1, by `each[i]`, rounded up.
   uint32_t grid[3] = {kNone, kNone, kNone};
   int64_t each[3] = {1, 1, 1}, block[3] = {1, 1, 1};
-  /// A thread for each of what the last size counts.
+  /// Gives each element that the last size counts a thread.
   void over_elements() {
     grid[0] = static_cast<uint32_t>(sizes.size() - 1), each[0] = block[0] = 256;
   }
@@ -119,7 +119,7 @@ inline constexpr int64_t kMostDimension = 512;
 /// or a shape), or as a constant.
 enum class InputMode { device, host, bound };
 
-/// What an import found out that starts it anew.
+/// Facts that an import found and that start it anew.
 struct Learnt {
   std::map<std::string, InputMode> inputs{};
   std::set<std::string> bindable{}; // of those on the host: what is given for them is known
@@ -131,7 +131,7 @@ struct Learnt {
   bool needs_sizes = false;       // sizes stand in tensors that the device computes
   bool reads_sizes = false;       // the host waits for those
 
-  /// Binds what is bindable and not yet bound; false: nothing is.
+  /// Binds bindable inputs that are not bound yet; false: there are none.
   bool bind();
   /// Has the host read sizes, where that is new and would help.
   bool read() { return needs_sizes && !std::exchange(reads_sizes, true); }
@@ -157,15 +157,15 @@ public:
   E constant(int64_t value) { return exprs().constant(value); }
   ir::FunctionBuilder &builder() { return builder_; }
   const ir::Type &type(V v) { return result_.module.types[builder_.function().value(v).type]; }
-  /// Of a value wherever it is; none of what could not be imported.
+  /// The dtype of a value, on the host or device; none if it could not be imported.
   std::optional<DType> entry_dtype(const Entry &entry);
   std::optional<int64_t> known(E e) { return exprs().as_constant(e); }
   ir::Interval range(E e);
   bool never_negative(E e);
-  /// What an op implies: raises the lower bound of the symbol of a dimension that depends on one.
+  /// Raises the lower bound of the symbol of a dimension that depends on one, as an op implies.
   void require_at_least(E e, int64_t least);
 
-  /// Of an emitted op; invalid and `error` set when it is not one.
+  /// Results of an emitted op; invalid, and `error` set, if the op is not valid.
   std::vector<V> emit(Op op, const std::vector<V> &operands, std::vector<ir::Attribute> attributes);
   V shape(const Dims &dims);
   V match(V x, const Dims &dims);
@@ -183,21 +183,21 @@ public:
   /// The i64 [1] is read by the host when it is there: a symbol `counted`, at most `most`; without
   /// one as --bounds says, or up to kMostDimension.
   E count_on_host(V count, std::optional<E> most);
-  /// Likewise each of few integers, where the import is at reading them; else it is told that they
-  /// are wanted.
+  /// Likewise each of a few integers, if this import reads them; else notes that they are
+  /// wanted.
   const Host *read_sizes(Entry &entry);
-  /// Null where its elements are not known; what is needed asks for inputs to be on the host: for a
-  /// condition only single integers, which become symbols, never data.
+  /// Null if its elements are unknown; if needed, asks for inputs on the host: for a condition only
+  /// single integers, which become symbols, never data.
   enum class Need { no, condition, value };
   const Host *host(Entry &entry, Need need);
   /// The elements of an expression's inputs are wanted as constants: raises their mode.
   void need_constant(E e);
-  /// What several integers of inputs come to as dimensions: storage is sized for that.
+  /// Bounds dimensions of several integer inputs: storage is sized by them.
   void require_at_most(const Dims &dims, int64_t most);
-  /// Where an element that is an input's is 0, it would mean something else: it is a constant, or
-  /// at least 1.
+  /// An element of an input that is 0 would mean something else: it becomes a constant, or at least
+  /// 1.
   void need_constant_or_positive(E e);
-  /// What a node's results follow from.
+  /// The origin of a node's results.
   uint32_t origin_of(const Node &node);
 
   // --- Limits of what follows from a file, whatever its size ---
@@ -205,7 +205,7 @@ public:
   /// nothing folds, and beyond kMostMade the model is refused.
   bool has_room() const { return elements_ <= kMostKnown; }
   void take_elements(size_t count);
-  /// Names and attributes of what is written out, a body or a function each time anew.
+  /// Counts names and attributes that are written out anew each time, of bodies and functions.
   void take_parts(size_t count);
 
   // --- Values with a dimension that the device counts; see counted_values.cpp ---
@@ -213,8 +213,8 @@ public:
   bool may_stay_counted(const Node &node) const;
   void set_counted(std::string_view name, const Counted &counted);
 
-  /// Of an If by its first branch: results of different shapes, of which the host chooses. To find
-  /// that starts the import anew.
+  /// Whether an If has results of different shapes, of which the host chooses; `first` is its first
+  /// branch. Finding that starts the import anew.
   bool takes_both(const Graph &first) const { return learnt_.both.count(&first) != 0; }
   void take_both(const Graph &first) {
     learnt_.both.insert(&first);
@@ -235,14 +235,14 @@ public:
   EntryPtr constant_of(std::string_view name);
   /// Nodes that the nodes before them have done the work of.
   std::set<const Node *> folded;
-  /// Bodies of loops that collect in place of some sequences, by the places of these; they stay as
-  /// long as what is known of them by their address.
+  /// Bodies of loops that collect in place of some sequences, by the places of these. They stay as
+  /// long as facts that refer to them by address.
   std::map<std::pair<const Graph *, std::vector<size_t>>, Graph> collecting;
   void define(std::string_view name, EntryPtr entry);
   /// The results of a subgraph with these inputs.
   std::vector<EntryPtr> inlined(const Graph &graph, const std::vector<EntryPtr> &inputs);
 
-  // Nested blocks of `if` and `while`: what they capture.
+  // Nested blocks of `if` and `while`, and their captures.
   void begin_block(const std::vector<ir::TypeId> &types, std::vector<V> &params);
   std::vector<V> end_block(const std::vector<V> &results, uint32_t *block);
   V append(ir::BindingKind kind, std::vector<ir::Operand> operands, const std::vector<E> &exprs,
@@ -270,7 +270,7 @@ private:
   Status inputs();
   Status input(const ValueInfo &info);
   Result<E> dimension(const ValueInfo &info, size_t i, const HostTensor *given);
-  /// Of the input's dimension in the file: its number, by --dim or the file's own.
+  /// The number of the input's dimension in the file, by --dim or the file's own.
   std::optional<int64_t> number_of(const ValueInfo &info, size_t i) const;
   Status frames(const ValueInfo &info, const Frames &wanted, const HostTensor *given);
   Status known_dims() const;
@@ -289,7 +289,7 @@ private:
   /// Whether its results are there, by the op's handler; not where an input is missing.
   bool results_of(const Node &node);
   void handle(const Node &node, Handler handler);
-  /// What is left unread of a node is an error.
+  /// Fails if inputs or attributes of a node are unread.
   void require_all_read(const Call &call);
   void report(const Node &node, const Status &status);
   Status bound_input(const ValueInfo &info, Entry &entry);

@@ -1,4 +1,4 @@
-// Inputs of the model: their dimensions as symbols, what is bound, what options name; see
+// Inputs of the model: their dimensions as symbols, bound inputs, and names in options; see
 // importer.h.
 #include "base/type/element.h"
 #include "fronts/onnx/importer.h"
@@ -55,7 +55,7 @@ Parsed append_parsed(std::string_view text, DType dtype, std::string &bytes) {
     return as_real != Parsed::value               ? as_real
            : ir::append_float(dtype, real, bytes) ? Parsed::value
                                                   : Parsed::does_not_fit;
-  // A whole number may be written as 16e3; what is no double is exact all the same.
+  // A whole number may be written as 16e3; a number that is no double is still exact.
   int64_t number = 0;
   uint64_t large = 0;
   if (parse(number) != Parsed::value) {
@@ -202,8 +202,8 @@ E Importer::host_symbol(const std::string &input, std::string wanted, DType dtyp
   return exprs().symbol(id);
 }
 
-/// One integer is a parameter int<n>; a list is shape<[n_0, n_1, ..]>, whose elements are
-/// dimensions more often than not, and are at most what is given for them.
+/// One integer is a parameter int<n>; a list is shape<[n_0, n_1, ..]>, whose elements are mostly
+/// dimensions, and at most the given ones.
 Status Importer::host_input(const std::string &name, DType dtype, const Dims &dims,
                             const HostTensor *given, Entry &entry) {
   const std::vector<int64_t> values = given ? integers_of(*given) : std::vector<int64_t>();
@@ -311,7 +311,7 @@ Status Importer::inputs() {
   return known_dims();
 }
 
-/// That each --dim names a dimension of an input.
+/// Checks that each --dim names a dimension of an input.
 Status Importer::known_dims() const {
   std::set<std::string> names;
   std::string list;
@@ -328,7 +328,7 @@ Status Importer::known_dims() const {
   return {};
 }
 
-/// Likewise of --bounds, at the end: a host integer is a symbol only where it has become one.
+/// Likewise for --bounds, at the end: a host integer is a symbol only if it has become one.
 Status Importer::known_bounds() {
   if (options_.fix_given || !learnt_.dims.empty())
     return {}; // symbols that are numbers now

@@ -118,7 +118,7 @@ const Host *Importer::read_sizes(Entry &entry) {
   if (host.dims.size() > 1 || count > int64_t(ir::kMaxRank) ||
       (host.dtype != DType::i64 && host.dtype != DType::i32))
     return nullptr;
-  // Where what is given can be fixed instead, that costs no wait.
+  // Fixing given values instead costs no wait.
   learnt_.needs_sizes |= options_.given.empty() || options_.fix_given;
   if (!learnt_.reads_sizes)
     return nullptr;

@@ -1,4 +1,4 @@
-// Results of the model, and who reads a value of it; see importer.h.
+// Results of the model, and the readers of its values; see importer.h.
 #include "fronts/onnx/importer.h"
 
 #include "fronts/onnx/file/tensor.h"
@@ -45,7 +45,7 @@ EntryPtr Importer::constant_of(std::string_view name) {
 
 // --- Results
 
-/// Of a result: dimensions that a match defines are not known before the body.
+/// The type of a result: dimensions that a match defines are not known before the body.
 ir::TypeId Importer::declared_type(ir::TypeId id) {
   ir::Type type = result_.module.types[id];
   std::vector<ir::SymbolId> symbols;

@@ -133,7 +133,7 @@ private:
     return std::abs(of->b) <= kMostExact ? of : std::nullopt;
   }
 
-  /// What a turn adds to the value of an input, of which it makes `next`.
+  /// The number that a turn adds to the value of an input, which makes `next`.
   std::optional<int64_t> step(std::string_view input, std::string_view next) {
     for (size_t steps = 0; steps <= kMostSources; ++steps) {
       if (next == input)

@@ -95,8 +95,8 @@ Array random_array(int32_t dtype, const std::vector<int64_t> &dims, std::mt19937
 
 namespace {
 
-// NumPy has no block formats: an array of bytes, whose last dimension counts those of a row, is
-// taken for an input of one. What is no whole number of blocks is left to the runtime's own check.
+// NumPy has no block formats: takes an array of bytes, whose last dimension counts those of a row,
+// for an input of one. The runtime's own check reports numbers that are no whole blocks.
 void take_blocks(int32_t dtype, Array &array) {
   if (array.dtype != CUGRT_U8 || array.dims.empty())
     return;
@@ -116,11 +116,11 @@ std::vector<int64_t> integers_of(const cugrt::Value &value) {
   return {value.as.integer};
 }
 
-// Symbols that stand alone as a dimension of a given array or shape, or as a given integer, take
-// its value.
-// The first `set_count` of `symbols` were set: what is given otherwise contradicts that, and a run
-// would be of other values than it says. Disagreement between inputs is left to the runtime's own
-// check, whose message names both places.
+// A symbol that stands alone as a dimension of a given array or shape, or as a
+// given integer, takes its value. The first `set_count` of `symbols` were set:
+// another given value contradicts that, since a run would have other values than it
+// says. The runtime's own check reports disagreement between inputs, with both
+// places.
 void learn_symbols(const cugrt::Function &function, const Argument &argument,
                    const std::vector<int64_t> &dims, size_t set_count, Symbols &symbols) {
   for (uint32_t i = 0; i < argument.info.rank && i < dims.size(); ++i)
@@ -226,7 +226,7 @@ std::vector<Argument> make_arguments(const Model &model, Symbols symbols) {
   }
   const std::vector<cugrt_symbol_value> values = symbol_values(symbols);
 
-  // Where memory is one, an input lies in the pinned buffer that it is written to, and is read
+  // If memory is one, an input stays in the pinned buffer that it is written to, and is read
   // there.
   const cugrt_memory_kind kind =
       runtime.info().integrated ? CUGRT_MEMORY_PINNED : CUGRT_MEMORY_DEVICE;

@@ -9,7 +9,7 @@
 
 namespace tool {
 
-/// One per-call parameter with what it is bound to.
+/// A per-call parameter and its argument.
 struct Argument {
   size_t param; // of the function
   cugrt_param_info info;

@@ -36,14 +36,14 @@ struct Quartiles {
   double q1 = 0, median = 0, q3 = 0;
 };
 
-/// By nearest rank.
+/// Quartiles by nearest rank.
 Quartiles quartiles(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   size_t last = values.size() - 1;
   return {values[last / 4], values[last / 2], values[last - last / 4]};
 }
 
-/// One way of running the function: its session, and what it took.
+/// One way of running the function: its session, and its times.
 struct Way {
   Way(Model &model, bool eager)
       : session([&] {
@@ -133,8 +133,8 @@ private:
     return end_.milliseconds_since(begin_) * 1e3;
   }
 
-  /// By what the session counted meanwhile: the heaviest of it names the first run. (Launch records
-  /// would tell more, and would be part of what is timed.)
+  /// Names the first run by the heaviest event that the session counted meanwhile. (Launch records
+  /// would say more, and would be part of the time.)
   void describe_first(const cugrt_counters &before, Measured &measured) const {
     cugrt_counters after = graph_.session.counters();
     measured.first = after.eager_steps != before.eager_steps           ? "eager"

@@ -1,4 +1,4 @@
-// cugrt cache: what the code cache holds, and keeping it in order.
+// cugrt cache: lists the code cache, and keeps it in order.
 #include "tool.h"
 
 #include <cerrno>

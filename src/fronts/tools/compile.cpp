@@ -26,7 +26,7 @@ void show_progress(void *, size_t done, size_t total, const char *kernel, double
                cached);
 }
 
-/// What was written, read back as whoever runs it reads it.
+/// Reads the written pack back, as its users do, and summarises it.
 void show_summary(const std::string &path) {
   auto report = nlohmann::json::parse(cugrt::Pack::load(path).report(CUGRT_REPORT_JSON));
   std::string architectures;

@@ -1,5 +1,5 @@
-// cugrt doctor: what driver, device, compiler and cache are found, what is missing and what to do;
-// of packs whether they run here.
+// cugrt doctor: reports driver, device, compiler and cache, missing parts and how to get them, and
+// whether packs run here.
 #include "tool.h"
 
 #include "base/architectures.h"
@@ -62,7 +62,7 @@ PackVerdict examine_pack(const std::string &path, cugrt::Runtime &runtime, const
   }
 }
 
-/// One report on stdout; false when what it describes cannot run modules, or one of the packs.
+/// Prints one report; false if the described driver cannot run modules, or one of the packs.
 bool report(const cugrt::RuntimeOptions &options, const std::vector<std::string> &packs,
             bool json) {
   bool usable = false;
@@ -94,8 +94,8 @@ bool report(const cugrt::RuntimeOptions &options, const std::vector<std::string>
   return usable;
 }
 
-// Where nobody chose a driver the tool falls back to the emulated one (open_runtime): that is told
-// too, and counts. JSON is one report, of the driver in the environment.
+// If nobody chose a driver the tool falls back to the emulated one (open_runtime); the report says
+// so, and it counts. JSON is one report, of the driver in the environment.
 void doctor(const DoctorOptions &options) {
   cugrt::RuntimeOptions runtime = with_log(options.runtime);
   bool usable = report(runtime, options.packs, options.json);

@@ -19,10 +19,10 @@ namespace tool {
 namespace {
 
 constexpr const char *kLibrary = "libcugrt-emu.so", *kFolder = "cugrt-emu";
-// As shells say it.
+// Exit statuses of shells.
 constexpr int kNotFound = 127, kNotExecutable = 126;
 
-/// Where libcugrt.so is, with a slash at the end.
+/// The folder of libcugrt.so, with a slash at the end.
 std::string library_folder() {
   Dl_info info;
   if (!dladdr(&cugrt::api(), &info) || !info.dli_fname)

@@ -9,7 +9,7 @@
 
 constexpr int kUsageStatus = 2; // as getopt programs have it
 
-/// What was typed wrong, in one line, and where help is. Returns the exit status.
+/// Prints a usage error in one line, and where help is. Returns the exit status.
 static int report_usage(const CLI::App &app, const CLI::ParseError &error) {
   const CLI::App *command = &app;
   std::string path = "cugrt";

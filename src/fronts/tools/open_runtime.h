@@ -14,9 +14,9 @@ inline bool driver_is_chosen(const cugrt::RuntimeOptions &options) {
   return options.driver != CUGRT_DRIVER_DEFAULT || (environment && *environment);
 }
 
-/// A runtime on the driver that is chosen; where none is chosen, on the CUDA driver or, without
-/// one, on the emulated driver. What is missing, and that results are EMULATED, is told on stderr,
-/// after `program`'s name.
+/// A runtime on the chosen driver; without a choice, on the CUDA driver or else the emulated
+/// one. Reports on stderr, after `program`'s name, what is missing, and that results are
+/// EMULATED.
 inline cugrt::Runtime open_or_emulate(cugrt::RuntimeOptions options, const char *program) {
   auto open = [&] {
     try {

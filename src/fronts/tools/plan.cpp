@@ -22,7 +22,7 @@ struct PlanOptions {
   bool json = false, dot = false, svg = false;
 };
 
-/// To the file of the page, or to standard output.
+/// Writes to the page's file, or to standard output.
 void write(const PlanOptions &options, const std::string &report) {
   if (options.html.empty())
     std::cout << report;
@@ -30,8 +30,8 @@ void write(const PlanOptions &options, const std::string &report) {
     write_whole(options.html, report);
 }
 
-/// What ops become before they are kernels: those that nothing uses are gone, those that become one
-/// kernel are one function.
+/// The module's ops before they become kernels: without unused ones, and with a function for each
+/// group that becomes one kernel.
 cugrt::Module optimised(const cugrt::Module &module, const PlanOptions &options) {
   const std::vector<std::string> passes = {"EliminateDeadBindings", "FuseOps"};
   return module.run_passes(passes, options.planning.pass_options);

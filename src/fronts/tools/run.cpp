@@ -57,7 +57,7 @@ void emit(const RunOptions &options, const std::string &name, const Array &array
     write_npy(options.output + "/" + name + ".npy", array);
 }
 
-// Counts are not printed: they are in the dimensions of what they count.
+// Does not print counts: they are dimensions of the results that they count.
 void emit_results(const RunOptions &options, cugrt::Runtime &runtime, cugrt::Session &session,
                   const cugrt::Function &function, const std::vector<Argument> &arguments,
                   const std::vector<cugrt::Value> &results) {

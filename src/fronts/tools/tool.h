@@ -45,12 +45,12 @@ cugrt::RuntimeOptions with_log(cugrt::RuntimeOptions options);
 /// By open_or_emulate().
 cugrt::Runtime open_runtime(const cugrt::RuntimeOptions &options);
 
-/// What kernels load from global memory from now on: the emulated driver counts it, no other does.
-/// `counts`: whether it is wanted.
+/// Counts loads of kernels from global memory from now on; only the emulated driver counts them.
+/// `counts`: whether to count.
 class LoadCount {
 public:
   LoadCount(const cugrt::Runtime &runtime, bool counts);
-  /// One line on stderr, where it was counted.
+  /// Prints one line on stderr, if there is a count.
   void print() const;
 
 private:

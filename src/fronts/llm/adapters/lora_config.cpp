@@ -15,8 +15,8 @@ namespace {
 constexpr size_t kMaxDepth = 16;
 constexpr size_t kMaxPatternSteps = size_t(1) << 17; // of all patterns together
 
-/// Of training, of where the adapter comes from, and of which modules it has, which its tensors
-/// tell. All other keys may change numbers.
+/// Keys about training, about the adapter's origin, and about its modules, which its tensors name.
+/// All other keys may change numbers.
 constexpr std::string_view kHarmless[] = {"auto_mapping",
                                           "base_model_name_or_path",
                                           "eva_config",

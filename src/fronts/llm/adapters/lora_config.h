@@ -1,4 +1,4 @@
-// What PEFT's adapter_config.json says of an adapter's numbers. A value.
+// Facts of PEFT's adapter_config.json that decide an adapter's numbers. A value.
 #pragma once
 
 #include "base/status.h"
@@ -20,11 +20,11 @@ namespace cugrt::llm {
 /// `$`.
 class ModulePattern {
 public:
-  /// At most 1024 characters. Code::unsupported of other syntax.
+  /// At most 1024 characters. Code::unsupported for other syntax.
   static Result<ModulePattern> compile(std::string_view pattern);
   /// Whether it matches the end of a path, from its begin on or from behind a dot.
   bool matches(std::string_view path) const;
-  /// What it takes: 44 bytes each.
+  /// Number of steps, of 44 bytes each.
   size_t step_count() const { return steps_.size(); }
 
 private:
@@ -60,7 +60,7 @@ struct LoraConfig {
   /// may do so, in a way that is not followed.
   static Result<LoraConfig> parse(std::string_view json, const std::string &name);
   int64_t rank_of(std::string_view module) const;
-  /// What B A x of a module is multiplied by: alpha / r, or with rsLoRA alpha / sqrt(r).
+  /// The factor of a module's product B A x: alpha / r, or with rsLoRA alpha / sqrt(r).
   double scale_of(std::string_view module) const;
 };
 

@@ -109,7 +109,7 @@ private:
     return set;
   }
 
-  /// Behind a backslash.
+  /// Reads the set behind a backslash.
   Result<Set> escaped() {
     if (!has_more())
       return error();
@@ -162,7 +162,7 @@ private:
     return value && *value <= kMaxRepeats ? value : std::nullopt;
   }
 
-  /// A piece with what stands behind it: how often it comes. Greedy or not, the paths are the same.
+  /// A piece with its repetition, if one follows. Greedy or not, the paths are the same.
   Result<Steps> repeated(Steps piece) {
     int least = 1, most = 1; // -1: any number
     if (take('*'))

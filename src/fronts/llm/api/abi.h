@@ -1,5 +1,5 @@
-// What the entries of include/cugrt/llm.h are made of: their handles, and how structs and errors go
-// over the C ABI.
+// Parts of the entries of include/cugrt/llm.h: their handles, and how structs and errors cross the
+// C ABI.
 #pragma once
 
 #include "fronts/llm/generation/call.h"

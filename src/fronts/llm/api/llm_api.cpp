@@ -42,7 +42,7 @@ Status tokenize(const cugrt_llm_model *model, const char *text, size_t size_byte
   return {};
 }
 
-/// None where there is nothing.
+/// None if there is no text.
 Result<jinja::Value> read_json(std::string_view what, const char *json, size_t size_bytes) {
   if (!json)
     return jinja::Value(jinja::None{});
@@ -112,7 +112,7 @@ const int32_t *tokens_data(const cugrt_llm_tokens *tokens) {
 size_t tokens_count(const cugrt_llm_tokens *tokens) { return tokens ? tokens->ids.size() : 0; }
 void tokens_free(cugrt_llm_tokens *tokens) { delete tokens; }
 
-/// What the options ask for; they are not null.
+/// Reads options, which are not null.
 Result<EngineOptions> engine_options_of(const cugrt_llm_session_options *options) {
   CUGRT_ASSIGN(const cugrt_llm_session_options given, take_struct(options, "options"));
   if (given.dtype != CUGRT_F32 && given.dtype != CUGRT_F16 && given.dtype != CUGRT_BF16)
@@ -225,7 +225,7 @@ Status session_clear(cugrt_llm_session *session) {
   return session->generator->clear();
 }
 
-/// What the options ask for, copied; they are not null.
+/// Reads and copies options, which are not null.
 Result<Request> request_of(const cugrt_llm_generate_options *options) {
   CUGRT_ASSIGN(const cugrt_llm_generate_options given, take_struct(options, "options"));
   CUGRT_TRY(

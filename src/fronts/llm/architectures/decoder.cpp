@@ -190,7 +190,7 @@ ValueId FunctionWriter::product(ValueId x, const std::string &name, int64_t out,
   return adapted(g_.product(x, name, out, in, has_bias), x, name);
 }
 
-// y, and what the adapter adds to the product of x that has that name.
+// y plus the adapter's part of the product of x with that name.
 ValueId FunctionWriter::adapted(ValueId y, ValueId x, const std::string &name) {
   const LoraSite *site = lora_ ? lora_->find(name) : nullptr;
   if (!site)
@@ -303,7 +303,7 @@ ValueId FunctionWriter::last_row(ValueId x) {
   return g_.op(Op::gather, {x, last_}, {{"axis", int64_t(0)}});
 }
 
-// What is taken in, up to the state that the next step begins with; gives the logits.
+// Takes tokens in, up to the state that the next step begins with; returns the logits.
 ValueId FunctionWriter::step() {
   ValueId told;
   if (!is_prefill_) { // comes from the host while the step is computed

@@ -1,4 +1,4 @@
-// A decoder of transformer layers as IR: what the architectures of this folder share. Each of them
+// A decoder of transformer layers as IR, which the architectures of this folder share. Each of them
 // reads its file's keys into a Decoder; build_decoder writes the module.
 //
 // The module has two functions over the same weights, caches and state (docs/language_models.md):
@@ -68,11 +68,11 @@ struct DecoderOptions {
   std::shared_ptr<const LoraLayout> lora{};
 };
 
-/// Of the tensor `heard`: what the host tells of no place (kernels/language/sample.cu).
+/// Words of the tensor `heard` that concern no place (kernels/language/sample.cu).
 inline constexpr int64_t kHostWords = 2;
-/// Of the tensor `steps`.
+/// Words of the tensor `steps`.
 inline constexpr int64_t kStepWords = 2;
-/// Of a place in a step that verifies drafts (kernels/language/verify.cu).
+/// Most rows of a place in a step that verifies drafts (kernels/language/verify.cu).
 inline constexpr int64_t kMostRows = 8;
 
 /// A weight's bytes: the file's, or made here when a session opens: a plan needs none.
@@ -100,12 +100,12 @@ Result<Decoder> read_decoder(const gguf::File &file);
 /// Rows of the table of tokens.
 Result<int64_t> vocabulary_of(const gguf::File &file);
 
-/// The module for a file whose tensors are all used; what is missing, of wrong dimensions, of a
-/// type without kernels or left over is named.
+/// The module for a file, all of whose tensors must be used. Errors name tensors that are missing,
+/// left over, of wrong dimensions, or of a type without kernels.
 Result<DecoderModule> build_decoder(const gguf::File &file, const Decoder &decoder,
                                     const DecoderOptions &options);
 
-/// Of one position in one of the caches; heads are whole blocks.
+/// Bytes of one position in one of the caches; heads are whole blocks.
 uint64_t cache_row_bytes(const Decoder &decoder, ir::DType cache);
 
 // The architectures, a file each.
@@ -127,8 +127,8 @@ struct RotaryTables {
 RotaryTables rotary_tables(const Rope &rope, int64_t turned, int64_t context,
                            const gguf::Tensor *divisors, const std::string &name);
 
-/// Keys that most architectures have, under their own name; the ones in `more` are known besides.
-/// Numbers are checked against what a model can be.
+/// Reads keys that most architectures have, under their own name; `more` lists further known ones.
+/// Checks that numbers fit a model.
 Result<Decoder> read_hyperparameters(const gguf::File &file, std::string_view architecture,
                                      std::span<const std::string_view> more);
 

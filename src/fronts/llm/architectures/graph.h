@@ -54,12 +54,12 @@ public:
 
   /// A weight as it is.
   ir::ValueId weight(const std::string &name, const std::vector<int64_t> &dims);
-  /// One of the function's dtype: norms' scales, biases.
+  /// A weight of the function's dtype: norms' scales, biases.
   ir::ValueId small_weight(const std::string &name, const std::vector<int64_t> &dims) {
     return form({name, dims, false});
   }
-  /// What is made of a weight: in the function's dtype, and perhaps transposed. Each once, where it
-  /// is first asked for.
+  /// A form of a weight: in the function's dtype, and perhaps transposed. Made once, at its first
+  /// use.
   struct Form {
     std::string name;
     std::vector<int64_t> dims;

@@ -1,4 +1,4 @@
-// Where an adapter (LoRA) stands in memory: one piece, which a step is given as an argument.
+// Layout of an adapter (LoRA) in memory: one piece, which is an argument of a step.
 //
 //   t = scale * A x          A [columns, in] of a group: of the products that read the same rows
 //   y += B t                 B [out, columns] of a product; 0 in the columns of the others
@@ -40,7 +40,7 @@ inline constexpr LoraTargets kAllLoraTargets = (1u << std::size(kLoraTargets)) -
 /// The seven products of a layer.
 inline constexpr LoraTargets kLayerLoraTargets = lora_bit(LoraTarget::embedding) - 1;
 
-/// Of names with commas between them, as "q_proj,v_proj"; "": kLayerLoraTargets.
+/// Reads names with commas between them, as "q_proj,v_proj"; "": kLayerLoraTargets.
 Result<LoraTargets> parse_lora_targets(std::string_view text);
 std::string lora_targets_text(LoraTargets targets);
 
@@ -59,8 +59,8 @@ struct LoraSite {
   size_t group = 0;
   int64_t column = 0; // the first one of its own
   uint64_t b_at = 0;
-  /// Where GGUF has pairs of a head side by side that the published model has halves apart: how
-  /// many heads the rows of B are; else 0.
+  /// If GGUF has the pairs of a head side by side, which the published model has in halves: the
+  /// number of heads in the rows of B; else 0.
   int64_t interleaved_heads = 0;
 };
 
@@ -75,7 +75,7 @@ struct LoraLayout {
   const LoraSite *find(std::string_view name) const;
 };
 
-/// What the model has of a target in a layer (-1: outside of layers), without group and place.
+/// The model's site of a target in a layer (-1: outside of layers), without group and place.
 LoraSite lora_site(const Decoder &decoder, int64_t vocabulary, LoraTarget target, int64_t layer);
 
 /// `rank`: from 1 to kMaxLoraRank. The embedding's A lies the other way round, [in, columns]: its

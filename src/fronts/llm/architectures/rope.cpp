@@ -24,7 +24,7 @@ public:
     const double ramp = std::clamp((double(pair) - low_) / std::max(high_ - low_, 0.001), 0.0, 1.0);
     return own * (1 - ramp) + own / rope_.factor * ramp;
   }
-  /// Of cosines and sines: longer contexts flatten what attention sees.
+  /// Factor of cosines and sines: longer contexts flatten attention's scores.
   double magnitude() const { return rope_.factor <= 1 ? 1 : 1 + 0.1 * std::log(rope_.factor); }
 
 private:
@@ -39,7 +39,7 @@ private:
   double low_ = 0, high_ = 0;
 };
 
-/// What a position turns each pair by.
+/// Angles by which a position turns each pair.
 std::vector<double> frequencies(const Rope &rope, int64_t turned, const gguf::Tensor *divisors) {
   const Yarn yarn(rope, turned);
   std::vector<double> out;

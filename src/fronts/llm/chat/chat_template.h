@@ -7,9 +7,9 @@
 
 namespace cugrt::llm {
 
-/// What a template is given. The values' text is not trusted: a control token's name in it stays
-/// text, whatever the template does with it. The names of roles that all templates know are
-/// trusted, since templates make control tokens of them.
+/// Variables of a template. It does not trust the values' text: a control token's name in it stays
+/// text, whatever the template does with it. It trusts the names of roles that all templates know,
+/// since templates make control tokens of them.
 struct Conversation {
   jinja::Value messages;                  // a list of dicts
   jinja::Value tools = jinja::None{};     // a list of dicts, or none
@@ -23,7 +23,7 @@ jinja::Value message_of(std::string_view role, std::string_view text);
 
 class ChatTemplate {
 public:
-  /// Of the keys tokenizer.chat_template and, where there are tools and such a template,
+  /// Reads the keys tokenizer.chat_template and, for tools if there is one,
   /// tokenizer.chat_template.tool_use. The tokenizer must outlive it. Errors of the template have
   /// its line as their location.
   static Result<ChatTemplate> read(const gguf::File &file, const Tokenizer &tokenizer,

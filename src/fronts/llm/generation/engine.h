@@ -17,9 +17,9 @@
 
 namespace cugrt::llm {
 
-// What the host and the steps of a decoder share in pinned memory: the tokens of steps, and the
-// words that are told to them (kernels/language/sample.cu, docs/language_models.md). The host's
-// side; one thread at a time, while steps run or not.
+// Pinned memory that the host and the steps of a decoder share: the tokens of steps, and words to
+// them (kernels/language/sample.cu, docs/language_models.md). The host's side; one thread at a
+// time, while steps run or not.
 
 class TokenRing {
 public:
@@ -39,14 +39,14 @@ public:
   /// Whether the place's next step that begins makes it empty.
   void set_cancel(int64_t place, bool is_set) { store(kCancel + size_t(place), is_set); }
 
-  /// As arguments of a step: what it hears at its beginning, its rows, and how many there are.
+  /// Arguments of a step: the words that it reads at its beginning, its rows, and their number.
   cugrt_value heard() const;
   cugrt_value rows() const;
   cugrt_value published() const;
 
 private:
-  // Positions of i32: what steps publish; what the host says, of each place last; the rows. Each
-  // begins at a line of its own.
+  // Positions of i32: words that steps publish; words of the host, each place's last; the rows.
+  // Each begins at a line of its own.
   static constexpr size_t kLine = 32, kMade = 0, kTaken = kLine, kChange = kTaken + 1,
                           kCancel = kChange + 1;
   uint32_t load(size_t at) const;
@@ -59,11 +59,11 @@ private:
   int64_t places_ = 0, tokens_ = 1;
 };
 
-/// Who goes from one token to the next: the host, by a launch each, or a loop on the device.
+/// The starter of each token's step: the host, with a launch each, or a loop on the device.
 enum class Loop : uint8_t { host, device };
 
-/// What a step drafts tokens from, which it verifies together: nothing, or what followed in the
-/// sequence's own text where its last tokens stood before.
+/// The source of drafts that a step verifies together: none, or the tokens that followed an earlier
+/// place of the last tokens in the sequence's own text.
 enum class Draft : uint8_t { none, ngram };
 
 struct EngineOptions {
@@ -84,8 +84,8 @@ struct EngineOptions {
   void *progress_user = nullptr;
 
   ir::DType cache_dtype() const { return cache.value_or(dtype); }
-  /// Of a place in a step. As many together as products take in one order of sums, so that drafts
-  /// change no token; but one draft at least.
+  /// Rows of a place in a step: as many as products take together in one order of sums, so that
+  /// drafts change no token, but at least one draft.
   int64_t rows() const {
     return draft == Draft::none ? 1 : std::max<int64_t>(kMostRows / places, 2);
   }
@@ -96,7 +96,7 @@ struct EngineInfo {
   cugrt_counters counters{};
 };
 
-/// What opening takes, beside the arena.
+/// Memory that opening takes, beside the arena.
 struct EngineMemory {
   uint64_t weight_bytes = 0, table_bytes = 0, cache_bytes = 0;
   uint64_t adapter_bytes = 0; // of one; 0 where there are none
@@ -110,11 +110,11 @@ public:
                                               const EngineOptions &options);
   int64_t context() const { return context_; }
   int64_t places() const { return places_; }
-  /// Of a place in a step: its token, and drafts.
+  /// Rows of a place in a step: its token, and drafts.
   int64_t rows() const { return rows_; }
   int64_t vocabulary() const { return vocabulary_; }
   bool loops_on_device() const { return loops_on_device_; }
-  /// That adapters may have; 0: it takes none.
+  /// Largest rank of adapters; 0: the engine takes none.
   int64_t lora_rank() const { return adapters_.rank(); }
   ir::DType cache_dtype() const { return cache_dtype_; }
 
@@ -131,7 +131,7 @@ public:
   /// Takes in tokens of a place from `position` on; with the last ones of a prompt the place is
   /// open, and its next token is there.
   Status take_in(int64_t place, int64_t position, std::span<const int32_t> tokens, bool is_last);
-  /// That token.
+  /// Reads that token.
   Result<int32_t> read_token(int64_t place);
 
   /// Begins steps of all places that are open: one, or, where the device loops and nothing is to
@@ -146,10 +146,10 @@ public:
   /// Steps that were made so far, modulo 2^32; none runs.
   uint32_t steps_made() const { return ring_.made(); }
 
-  /// Of the last call: row 0 of a take_in, or with all_logits the row of a token; one of the rows
-  /// [places, rows] of a step, which a loop on the device does not keep.
+  /// Logits of the last call: row 0 of a take_in, or with all_logits the row of a token; one of the
+  /// rows [places, rows] of a step, which a loop on the device does not keep.
   Status read_logits(int64_t row, std::vector<float> &logits);
-  /// Of the first `count` positions of a place's caches: cache by cache, position by position.
+  /// Reads the first `count` positions of a place's caches: cache by cache, position by position.
   Status read_caches(int64_t place, int64_t count, std::string &bytes);
   Status write_caches(int64_t place, int64_t count, std::string_view bytes);
   uint64_t cache_bytes_of(int64_t positions) const {
@@ -158,8 +158,8 @@ public:
   /// Makes a place empty; while steps run, with their next one, which is not waited for.
   Status close_place(int64_t place);
   Status close_all();
-  /// What later calls add to products, of this model; null: nothing. The first time it is copied to
-  /// the device, where it stays. Code::invalid_argument where it does not fit the options.
+  /// Later calls add the adapter of this model to products; null: none. The first call copies it to
+  /// the device, where it stays. Code::invalid_argument if it does not fit the options.
   Status set_adapter(const std::shared_ptr<const LoraAdapter> &adapter, double scale);
   /// Frees the copy of one that is not set.
   Status drop_adapter(const LoraAdapter &adapter);

@@ -31,9 +31,9 @@ Result<EngineMemory> memory_of(const Model &model, const Decoder &decoder,
   return memory;
 }
 
-// Where the caller gives none: what the model was trained for, but no more than kMaxContextUnasked
-// or fits beside the weights, and what its group holds, into fifteen sixteenths of the device's
-// memory, or of the group's budget.
+// The context if the caller gives none: as many positions as the model was trained for, but at most
+// kMaxContextUnasked, and only as many as fit, beside the weights and the group's memory, into
+// fifteen sixteenths of the device's memory, or of the group's budget.
 Status Engine::choose_context(const Model &model, const Decoder &decoder,
                               const EngineOptions &options) {
   EngineOptions of_one = options;
@@ -162,7 +162,7 @@ Status Engine::make_state(const DecoderModule &built, const Decoder &decoder, cu
     CUGRT_TRY(call(group ? api().group_buffer_create(group, bytes, &made)
                          : api().buffer_create(runtime_, CUGRT_MEMORY_DEVICE, bytes, &made)));
     buffer = Handle<cugrt_buffer, &cugrt_api::buffer_free>(made);
-    // Of what rows beyond the real ones see, nothing may be a NaN.
+    // Rows beyond the real ones may read it, so nothing in it may be a NaN.
     return call(api().fill(runtime_, api().buffer_address(made), 0, bytes, nullptr));
   };
   cache_row_bytes_ = built.cache_bytes_per_place / uint64_t(context_);

@@ -97,7 +97,7 @@ Result<int64_t> Generator::empty_place() const {
   std::vector<bool> is_taken(static_cast<size_t>(engine_->places()));
   for (const Sequence &sequence : sequences_)
     is_taken[static_cast<size_t>(sequence.place)] = true;
-  // Place 0 last: it may hold what a generation left.
+  // Looks at place 0 last: it may hold tokens that `generate` left.
   for (size_t place = is_taken.size(); place-- > 0;)
     if (!is_taken[place])
       return static_cast<int64_t>(place);
@@ -145,7 +145,7 @@ Status Generator::cancel(uint64_t sequence) {
   return is_open ? engine_->close_place(place) : Status();
 }
 
-// What `generate` held stays, with its counts.
+// Keeps the tokens that `generate` held, with their counts.
 Status Generator::begin(Sequence &sequence) {
   const Request &request = sequence.request;
   CUGRT_TRY(engine_->set_sampler(sequence.place, request.sampling));
@@ -247,8 +247,8 @@ std::span<const int32_t> Generator::given_to(const Sequence &sequence,
   return own.first(static_cast<size_t>(std::ranges::find(own, -1) - own.begin()));
 }
 
-// One step's tokens: of one that was made already, else of the next. While a prompt waits the steps
-// are made one by one.
+// The tokens of one step: of a step that was made already, else of the next. Steps are made one by
+// one while a prompt waits.
 Status Generator::decode() {
   std::vector<int32_t> tokens(static_cast<size_t>(engine_->places() * engine_->rows()));
   const size_t given = events_.size();
@@ -279,7 +279,7 @@ Status Generator::step() {
   return {};
 }
 
-// The tokens that the device gave before it was told of the end.
+// Drops tokens that the device gave before it knew of the end.
 Status Generator::drop_rows(const Sequence &sequence) {
   CUGRT_TRY(engine_->settle());
   CUGRT_TRY(engine_->close_place(sequence.place)); // the loop may have ended before it was told

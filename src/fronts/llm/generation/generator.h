@@ -45,7 +45,7 @@ public:
   static Result<std::unique_ptr<Generator>>
   open(std::shared_ptr<const Model> model, cugrt_runtime *runtime, const EngineOptions &options);
 
-  /// One sequence to its end, behind what the last such call left in place 0.
+  /// Runs one sequence to its end, behind the tokens that the last such call left in place 0.
   Status generate(Request request, Outcome &outcome);
 
   /// The number of a sequence that has taken an empty place.
@@ -60,10 +60,10 @@ public:
   std::span<const TokenEvent> events() const { return events_; }
 
   Status clear();
-  /// What all sequences from here on have added, times `scale` (finite; 0: nothing, as of null).
-  /// What `generate` left is forgotten. Code::busy while sequences run.
+  /// All later sequences add the adapter times `scale` (finite; 0: nothing, as for null). Forgets
+  /// the tokens that `generate` left. Code::busy while sequences run.
   Status set_adapter(std::shared_ptr<const LoraAdapter> adapter, double scale);
-  /// Frees what the device has of it. Code::busy of the one that is set.
+  /// Frees the adapter's device memory. Code::busy if it is the one in use.
   Status drop_adapter(const LoraAdapter &adapter);
   int64_t empty_places() const;
   const Engine &engine() const { return *engine_; }
@@ -87,7 +87,7 @@ private:
     bool has_ended() const { return outcome.stop != Stop::none; }
     bool is_after(uint32_t step) const { return static_cast<int32_t>(step - first_step) < 0; }
   };
-  /// What `generate` left in place 0: `position` tokens, and one that the caches do not hold.
+  /// Tokens that `generate` left in place 0: `position`, and one that the caches do not hold.
   struct Held {
     int64_t position = 0;
     std::optional<int32_t> pending;
@@ -96,7 +96,7 @@ private:
   explicit Generator(std::shared_ptr<const Model> model) : model_(std::move(model)) {}
   Status check_tokens(std::span<const int32_t> tokens, int64_t position) const;
   Status check_prefix(const PromptCache &prefix) const;
-  /// Of the model, and of the adapter that is set: what caches depend on.
+  /// Digest of the model and the present adapter, on which caches depend.
   Digest identity() const;
   Result<int64_t> empty_place() const;
   Sequence &put(Request request, int64_t place, int64_t position);
@@ -105,7 +105,7 @@ private:
   Status take_in(Sequence &sequence);
   Status decode();
   Status give_row(std::span<const int32_t> tokens, uint32_t step);
-  /// Of a step's tokens.
+  /// Tokens of a step.
   std::span<const int32_t> given_to(const Sequence &sequence,
                                     std::span<const int32_t> tokens) const;
   Status drop_rows(const Sequence &sequence);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kMaxConfigBytes = uint64_t(1) << 20;
 constexpr std::string_view kPeftPrefix = "base_model.model.";
-/// What published decoders' paths begin with, before a layer or the embedding.
+/// Prefixes of paths in published decoders, before a layer or the embedding.
 constexpr std::string_view kRoots[] = {"model.language_model.", "language_model.model.", "model.",
                                        ""};
 

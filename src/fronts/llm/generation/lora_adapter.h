@@ -23,9 +23,9 @@ public:
   /// The largest of its modules', from 1 to kMaxLoraRank.
   int64_t rank() const { return rank_; }
   LoraTargets targets() const { return targets_; }
-  /// Of its factors and their scales.
+  /// Digest of its factors and their scales.
   const Digest &identity() const { return identity_; }
-  /// Of the model that it was checked against.
+  /// Digest of the model that it was checked against.
   const Digest &model() const { return model_; }
   /// Its piece of memory for a layout of that model, with a scale of 1. Code::invalid_argument
   /// where the layout has too few columns, or not all of its targets.

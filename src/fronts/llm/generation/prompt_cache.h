@@ -21,7 +21,7 @@ struct PromptCache {
   std::vector<int32_t> tokens;
   std::string bytes; // cache by cache, position by position
 
-  /// Leaves what was at `path` there when it cannot be written whole.
+  /// Leaves the old file at `path` if the new one cannot be written whole.
   Status write(const std::string &path) const;
   /// Code::parse_error of anything but what `write` wrote.
   static Result<PromptCache> read(const std::string &path);

@@ -1,5 +1,5 @@
-// How a sequence's next tokens are chosen, as kernels/language/draw.cuh takes it, and what the
-// model makes of each, for callers that ask.
+// Chooses a sequence's next tokens, as kernels/language/draw.cuh does, and gives probabilities of
+// tokens to callers that ask.
 #pragma once
 
 #include <cugrt/llm.h>
@@ -29,8 +29,8 @@ struct Likely {
   std::vector<cugrt_llm_likely> most = {}; // most likely first; of equal ones the lower number
 };
 
-/// By the softmax of the logits, in f64. `token` is one of them; `count` may be more than there
-/// are.
+/// Uses the softmax of the logits, in f64. `token` is one of them; `count` may exceed their
+/// number.
 Likely likely_of(std::span<const float> logits, int32_t token, size_t count);
 
 } // namespace cugrt::llm

@@ -1,5 +1,5 @@
-// The module that a session runs, and what a pack of it tells: the options that it was made with,
-// and which model's it is.
+// The module that a session runs, and the facts in a pack of it: the options that it was made with,
+// and its model.
 #pragma once
 
 #include "fronts/llm/generation/engine.h"
@@ -32,7 +32,7 @@ Result<EngineOptions> options_of_pack(const cugrt_executable *executable, Engine
 Status check_pack(const cugrt_executable *executable, const DecoderModule &module,
                   const std::string &pack);
 
-// An engine's device memory: the tensors of its state, and what lies beside them.
+// An engine's device memory: the tensors of its state, and memory beside them.
 
 inline constexpr uint64_t kTokenBytes = sizeof(int32_t);
 // Positions of tokens come between tokens and lengths.

@@ -163,7 +163,7 @@ Result<Evaluator::Flow> Evaluator::loop(const Statement &statement) {
   return flow;
 }
 
-/// Those of the values that the loop's condition holds for.
+/// Returns the values for which the loop's condition holds.
 Result<std::vector<Value>> Evaluator::filtered(const Statement &statement,
                                                std::vector<Value> values) {
   const std::shared_ptr<Scope> around = scope_;

@@ -25,7 +25,7 @@ struct Macro {
 class Evaluator {
 public:
   explicit Evaluator(const RenderOptions &options) : machine_(options.limits), now_(options.now) {}
-  /// Empties what may hold itself: namespaces, and scopes of macros.
+  /// Empties objects that may hold themselves: namespaces, and scopes of macros.
   ~Evaluator();
 
   Result<Text> render(const Body &body, std::vector<std::pair<std::string, Value>> variables);

@@ -356,7 +356,7 @@ Parser::Made Parser::postfix(ExpressionPtr of) {
   }
 }
 
-/// What stands in brackets behind a value: a key, or two or three limits with colons between.
+/// Reads brackets behind a value: a key, or two or three limits with colons between.
 Parser::Made Parser::subscript(ExpressionPtr of) {
   const uint32_t line = now().line;
   std::vector<ExpressionPtr> parts = operands_of(std::move(of));
@@ -413,7 +413,7 @@ Parser::Made Parser::filter(ExpressionPtr of) {
   return make(ExpressionKind::filter, line, std::move(operands), std::move(name), std::move(given));
 }
 
-/// Behind "is". One argument may stand without parentheses.
+/// Reads the test behind "is". One argument may stand without parentheses.
 Parser::Made Parser::test(ExpressionPtr of) {
   const uint32_t line = now().line;
   const bool is_negated = take_name(U"not");

@@ -48,7 +48,7 @@ Result<Body> Parser::body(std::span<const std::string_view> ends, std::string_vi
   return made;
 }
 
-/// What a tag holds up to its end tag, of which the name is `end`.
+/// Reads the body of a tag up to its end tag, whose name is `end`.
 Result<Body> Parser::block(std::string_view end) {
   CUGRT_TRY(want_tag_end());
   const std::array ends = {end};
@@ -186,7 +186,7 @@ Result<Statement> Parser::macro() {
   return made;
 }
 
-/// {% with a = 1, b = 2 %}, and {% generation %}, which marks what a model is trained on.
+/// {% with a = 1, b = 2 %}, and {% generation %}, which marks text that a model is trained on.
 Result<Statement> Parser::scope(bool has_values) {
   Statement made{StatementKind::scope, now().line};
   while (has_values && !is(Token::Kind::tag_end)) {

@@ -20,14 +20,14 @@ struct Statement;
 /// Parsed once; immutable.
 class Template {
 public:
-  /// Errors have "chat template line N" as their location, and name what stands there.
+  /// Errors have "chat template line N" as their location, and quote the text there.
   static Result<Template> parse(std::string_view source);
   Template(Template &&) noexcept;
   Template &operator=(Template &&) noexcept;
   ~Template();
 
-  /// What the template writes with these variables, whose characters keep their marks. A template's
-  /// raise_exception is Code::invalid_argument with the template's words.
+  /// Renders the template with these variables, whose characters keep their marks. A template's
+  /// raise_exception becomes Code::invalid_argument with the template's words.
   Result<Text> render(std::vector<std::pair<std::string, Value>> variables,
                       const RenderOptions &options = {}) const;
 

@@ -7,7 +7,7 @@ namespace cugrt::llm::jinja {
 
 namespace {
 
-/// What a value is sorted and compared by: an attribute of it, in lower case unless cases differ.
+/// The key that sorts and compares a value: an attribute of it, in lower case unless cases differ.
 Result<Value> key_of(Machine &machine, const Value &value, const Value *attribute, bool has_cases) {
   Value key = value;
   if (attribute && !attribute->is_none()) {

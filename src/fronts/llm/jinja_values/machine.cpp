@@ -50,7 +50,7 @@ Value Machine::dict(Dict::Entries entries) {
   return made;
 }
 
-/// As str.isprintable has it, but for characters that no Unicode version has assigned.
+/// As str.isprintable in Python, but accepts characters that no Unicode version has assigned.
 static bool is_printable(char32_t code) {
   constexpr std::pair<char32_t, char32_t> kControls[] = {
       {0, 0x1f},          {0x7f, 0xa0},       {0xad, 0xad},       {0x600, 0x605},

@@ -1,5 +1,5 @@
-// What a rendering is allowed: steps, memory, and lengths. It makes the values that a template
-// makes.
+// Limits of a rendering: steps, memory, and lengths. The machine makes the values of a
+// template.
 #pragma once
 
 #include "fronts/llm/jinja_values/value.h"
@@ -46,7 +46,7 @@ public:
   Status enter();
   void leave() { --depth_; }
 
-  /// Memory of what is written and is no value yet.
+  /// Counts memory of text that is written and is no value yet.
   void hold(size_t bytes) {
     meter_.used_bytes += bytes;
     meter_.is_exceeded = meter_.is_exceeded || meter_.used_bytes > meter_.limit_bytes;
@@ -96,7 +96,7 @@ private:
 /// Code::invalid_argument: a template does what its values do not allow.
 Status wrong(std::string message);
 
-/// As Python's str and repr have it; an undefined one is empty.
+/// Writes as Python's str and repr do; an undefined value is empty.
 void print(TextBuilder &out, const Value &value);
 void print_repr(TextBuilder &out, const Value &value);
 Value to_text(Machine &machine, const Value &value);
@@ -104,7 +104,7 @@ Value to_text(Machine &machine, const Value &value);
 /// The elements that a loop goes over; those of a generator are taken out of it.
 Result<std::vector<Value>> elements_of(Machine &machine, const Value &value);
 Result<bool> contains(Machine &machine, const Value &container, const Value &value);
-/// is_equal and find, counted; what is not compared any more differs, and the rendering ends.
+/// is_equal and find, counted; beyond the limit, values count as different and the rendering ends.
 bool equal(Machine &machine, const Value &a, const Value &b);
 const Value *look_up(Machine &machine, const Dict &dict, const Value &key);
 /// value.name and value[key]; undefined where there is none.

@@ -20,7 +20,7 @@ public:
   static Result<Arguments> bind(const Given &given, std::string_view parameters, size_t required);
 
   const Value *at(size_t i) const { return values_[i]; }
-  /// One that is none is as if it were not given.
+  /// A none argument counts as absent.
   bool has(size_t i) const { return values_[i] && !values_[i]->is_none(); }
   Result<Text> text(size_t i) const;
   Result<Text> text(size_t i, TextView preset) const;
@@ -44,8 +44,8 @@ MethodKind method_kind(const Value &value, std::string_view name);
 Result<Value> call_method(Machine &machine, const Value &value, std::string_view name,
                           const Given &given);
 
-/// What filters share with methods.
-/// A text's lines, which every separator of lines in Unicode ends.
+/// Functions that filters share with methods. The lines of a text, which every separator of lines
+/// in Unicode ends.
 std::vector<TextView> lines_of(TextView text, bool keeps_ends = false);
 enum class Case : uint8_t { lower, upper, title, capital };
 Value change_case(Machine &machine, const Text &text, Case to);

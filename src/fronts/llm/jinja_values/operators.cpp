@@ -1,4 +1,4 @@
-// What expressions do with values: elements, slices, arithmetic; see machine.h.
+// Operations of expressions on values: elements, slices, arithmetic; see machine.h.
 #include "fronts/llm/jinja_values/machine.h"
 #include "fronts/llm/jinja_values/methods.h"
 

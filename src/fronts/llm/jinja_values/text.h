@@ -1,5 +1,5 @@
-// Text of templates: code points, each with a mark of where it comes from. What a template writes
-// is trusted, what the caller's values hold is not, and the mark goes with the character through
+// Text of templates: code points, each with a mark of where it comes from. A template's own text is
+// trusted, the text of the caller's values is not, and the mark goes with the character through
 // every slice, replacement and filter. Comparisons do not see it.
 #pragma once
 
@@ -39,13 +39,13 @@ using TextView = std::basic_string_view<char32_t, TextTraits>;
 Text text_of(std::string_view utf8, bool trusted = true);
 std::string utf8_of(TextView text);
 
-/// As Python's str.isspace has it.
+/// As Python's str.isspace.
 bool is_space(char32_t c);
-/// Digits, letters and '_' of ASCII, and every character beyond: what a name is of.
+/// Whether a name may have the character: digits, letters and '_' of ASCII, and all beyond ASCII.
 bool is_name(char32_t c);
 
 enum class Side : uint8_t { left, right, both };
-/// Without the spaces, or the characters of `chars`, at its sides.
+/// Removes spaces, or the characters of `chars`, at its sides.
 TextView strip(TextView text, Side side, const Text *chars = nullptr);
 
 // Upper and lower case of letters, as Python's str has them.
@@ -56,7 +56,7 @@ struct Letters {
   size_t count;
   char32_t codes[3];
 };
-/// What a letter becomes; another character stays as it is.
+/// The letters that a letter becomes; another character stays as it is.
 Letters letters_of(char32_t code, LetterCase to);
 bool is_lower(char32_t code);
 /// Whether there is another case of it.

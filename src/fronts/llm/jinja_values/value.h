@@ -21,8 +21,8 @@ struct Meter {
   bool is_exceeded = false;
 };
 
-/// What a value's object takes from the meter, and gives back when it ends. The meter outlives it;
-/// the caller's values and a template's constants have none.
+/// Memory that a value's object takes from the meter, and gives back when it ends. The meter
+/// outlives it; the caller's values and a template's constants have none.
 class Metered {
 public:
   Metered(Meter *meter, size_t bytes) : meter_(meter), bytes_(bytes) {
@@ -54,8 +54,8 @@ struct TextObject : Metered {
   const Text text;
 };
 
-/// What Python makes lists of. A view (of a dict) and a generator have no elements by number, and a
-/// generator gives each of them once.
+/// Kinds of sequences in Python. A view (of a dict) and a generator have no elements by number, and
+/// a generator gives each of them once.
 enum class ListKind : uint8_t { list, tuple, range, view, generator };
 
 struct List : Metered {
@@ -154,7 +154,7 @@ Value make_dict(Dict::Entries entries);
 /// The kind's name in Python: "str", "list", "NoneType"..
 const char *type_name(const Value &value);
 bool is_true(const Value &value);
-/// What going through a value costs: its elements, those of elements, and 64 characters of texts
+/// The cost of walking through a value: its elements, those of elements, and 64 characters of texts
 /// are 1 each; of a dict also the square of its entries, an eighth of it. At most SIZE_MAX / 4.
 size_t weight_of(const Value &value);
 bool is_equal(const Value &a, const Value &b);
@@ -165,7 +165,7 @@ const Value *find(const Dict &dict, const Value &key);
 /// Whether it can be a key of a dict.
 bool is_hashable(const Value &value);
 
-/// As Python's repr and str write a number.
+/// Writes a number as Python's repr and str do.
 std::string number_text(double value);
 
 /// The caller's values, whose text is marked as untrusted. `what` begins errors: "messages: at byte

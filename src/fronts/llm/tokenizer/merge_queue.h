@@ -53,7 +53,7 @@ template <class Rank, class Find> void merge_symbols(std::vector<Symbol> &symbol
     const Pair pair = queue.top();
     queue.pop();
     Symbol &left = symbols[pair.left];
-    // Gone, or no more what it was: whoever changed it has looked at the new pair.
+    // The pair is gone or has changed; the change has queued the new pair.
     if (left.begin == left.end || left.next < 0 || symbols[left.next].end != pair.end)
       continue;
     Symbol &right = symbols[left.next];

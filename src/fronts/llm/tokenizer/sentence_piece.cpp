@@ -1,4 +1,4 @@
-// SentencePiece's byte-pair encoding, with bytes for what the vocabulary lacks.
+// SentencePiece's byte-pair encoding, with bytes for text that the vocabulary lacks.
 #include "fronts/llm/tokenizer/tokenizer.h"
 
 #include <algorithm>

@@ -29,7 +29,7 @@ public:
 Result<std::unique_ptr<Encoder>> make_byte_level(const gguf::File &file,
                                                  const Vocabulary &vocabulary);
 /// tokenizer.ggml.model "llama": spaces are written as U+2581, characters merged by
-/// tokenizer.ggml.scores, and what is no token then is written in bytes, <0x00> to <0xFF>.
+/// tokenizer.ggml.scores, and other text is written in bytes, <0x00> to <0xFF>.
 Result<std::unique_ptr<Encoder>> make_sentence_piece(const gguf::File &file,
                                                      const Vocabulary &vocabulary);
 

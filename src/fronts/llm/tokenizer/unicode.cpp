@@ -50,7 +50,7 @@ Sequence first_sequence(std::string_view text) {
   for (size_t i = 1; i < length; ++i) {
     if (i == text.size())
       return {i, false, true};
-    // The second byte's range keeps out overlong forms, surrogates and what is beyond U+10FFFF.
+    // The second byte's range excludes overlong forms, surrogates and codes beyond U+10FFFF.
     const unsigned low = i > 1 ? 0x80 : first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
     const unsigned high = i > 1 ? 0xbf : first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
     if (byte(i) < low || byte(i) > high)

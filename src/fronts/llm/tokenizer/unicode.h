@@ -11,7 +11,7 @@ namespace cugrt::llm {
 
 enum class CharClass : uint8_t { other, letter, number, space };
 
-/// By Unicode 16: categories L and N, and the property White_Space.
+/// Classes of Unicode 16: categories L and N, and the property White_Space.
 CharClass class_of(char32_t code);
 
 /// The code point at `at` in valid UTF-8, and its length in bytes.
@@ -22,7 +22,7 @@ struct Decoded {
 Decoded decode_utf8(std::string_view text, size_t at);
 void append_utf8(std::string &text, char32_t code);
 
-/// Where the first sequence begins that is no UTF-8.
+/// Position of the first sequence that is no UTF-8.
 std::optional<size_t> find_invalid_utf8(std::string_view text);
 
 /// Makes valid UTF-8 of bytes that come in pieces: a sequence is given out when it is whole, and
@@ -30,7 +30,7 @@ std::optional<size_t> find_invalid_utf8(std::string_view text);
 class Utf8Stream {
 public:
   std::string push(std::string_view bytes);
-  /// What is left of a sequence that was never completed.
+  /// Returns the rest of a sequence that was never completed.
   std::string finish();
 
 private:

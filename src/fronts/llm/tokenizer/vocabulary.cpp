@@ -59,7 +59,7 @@ NamedTokens::NamedTokens(const Vocabulary &vocabulary, std::vector<int32_t> ids)
 int32_t NamedTokens::longest(std::string_view text) const {
   if (text.empty())
     return -1;
-  // Those of [begin, end) begin with the first `same` bytes of the text.
+  // All of [begin, end) begin with the first `same` bytes of the text.
   const auto first = static_cast<unsigned char>(text[0]);
   auto begin = sorted_.begin() + first_[first], end = sorted_.begin() + first_[first + 1u];
   int32_t found = -1;

@@ -1,4 +1,4 @@
-// What both kinds of tokenizer know of a model's tokens: their text, kind and numbers.
+// A model's tokens, for both kinds of tokenizer: their text, kind and numbers.
 #pragma once
 
 #include "fronts/gguf/gguf.h"
@@ -13,7 +13,7 @@ enum class TokenKind : uint8_t { normal = 1, unknown, control, user_defined, unu
 
 class Vocabulary {
 public:
-  /// Of keys tokenizer.ggml.tokens and token_type; the file's bytes are referred to.
+  /// Reads keys tokenizer.ggml.tokens and token_type; refers to the file's bytes.
   static Result<Vocabulary> read(const gguf::File &file);
 
   size_t size() const { return tokens_.size(); }
@@ -35,7 +35,7 @@ class NamedTokens {
 public:
   /// Longer ones are not found.
   static constexpr size_t kMaxBytes = 256;
-  /// Those that are valid UTF-8; of equal ones the first is taken.
+  /// Tokens that are valid UTF-8; the first of equal ones counts.
   NamedTokens() = default;
   NamedTokens(const Vocabulary &vocabulary, std::vector<int32_t> ids);
   /// The longest one that `text` begins with; -1: none.

@@ -226,7 +226,7 @@ private:
         graph_.node("Cast", {element}, {{"to", int64_t(onnx_dtype(ir::DType::i64))}}));
   }
 
-  /// What it writes has a new name from there on.
+  /// Gives a written tensor a new name from there on.
   void write_launch(const ir::Binding &binding) {
     const ir::Kernel &kernel = module_.kernels[binding.callee];
     const std::span<const ir::Operand> operands = function_.operands_of(binding);
@@ -248,7 +248,7 @@ private:
       graph_.bind(written[i], {outputs[i]});
   }
 
-  /// A graph within the graph: nodes, descriptions of its inputs, names of what it gives.
+  /// A nested graph: nodes, descriptions of its inputs, names of its results.
   Message nested(Message nodes, const std::vector<Message> &inputs, const Names &outputs) {
     Message out;
     out.append(nodes);

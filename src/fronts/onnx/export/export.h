@@ -1,7 +1,7 @@
-// From a module to an ONNX file: ops as nodes, private functions as local functions, arithmetic
+// Exports a module as an ONNX file: ops as nodes, private functions as local functions, arithmetic
 // over symbols as nodes over shapes.
 //
-// What ONNX has no op for is a node of the domain "cugrt", with the op's name and attributes: other
+// An op that ONNX lacks is a node of the domain "cugrt", with the op's name and attributes: other
 // programs show it, and none runs it. Storage, views and launches that are bound to it have no
 // place in ONNX: the module is one before LegalizeOps.
 #pragma once

@@ -69,7 +69,7 @@ public:
   /// A name that no other value of the graph has, made from `wanted`.
   std::string fresh(const std::string &wanted);
   void bind(ir::ValueId value, Names names) { values_[value.index] = std::move(names); }
-  /// Of a value that is one tensor, or one list of integers.
+  /// The name of a value that is one tensor, or one list of integers.
   const std::string &name(ir::ValueId value);
   const Names &names(ir::ValueId value) const { return values_[value.index]; }
 
@@ -100,7 +100,7 @@ public:
   std::string scalar(ir::ExprId e) { return node("Squeeze", {expr(e)}, {}, "n"); }
   std::string shape(std::span<const ir::ExprId> dims); // i64 of one dimension
 
-  // --- What is not a value
+  // --- Queries besides values
   const ir::Type &type(ir::ValueId value) const {
     return module_.types[function_.value(value).type];
   }
@@ -117,7 +117,7 @@ public:
   /// A binding's op as one node or several; its results are bound.
   void write_op(const ir::Binding &binding);
 
-  /// What nested graphs begin with: its own nodes, the names around it.
+  /// State at the begin of nested graphs: their own nodes, and the names around them.
   struct Nested {
     Message nodes;
     uint32_t field;

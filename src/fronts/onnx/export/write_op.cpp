@@ -10,7 +10,7 @@ namespace {
 
 using ir::Op;
 
-/// One binding of an op, with what it says.
+/// Writes one binding of an op, with its attributes.
 class OpWriter {
 public:
   OpWriter(GraphWriter &graph, const ir::Binding &binding)

@@ -80,7 +80,7 @@ private:
   bool has_nibbles() const {
     return std::ranges::all_of(w_.quants, [&](int q) { return q >= lowest_ && q < lowest_ + 16; });
   }
-  /// Of a block: what stands for nibble 0.
+  /// The value of nibble 0 in a block.
   float minimum(size_t at) const { return (float(lowest_) - w_.zeros[at]) * w_.scales[at]; }
   bool has_exact_minima() const {
     for (size_t at = 0; at < w_.scales.size(); ++at)

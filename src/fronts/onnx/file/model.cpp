@@ -11,7 +11,7 @@ namespace cugrt::onnx {
 
 namespace {
 
-/// Reads a message field by field: rows say what the fields of their number go to.
+/// Reads a message field by field: rows give the target of each field number.
 class Reader {
 public:
   Status take(const Field &field, TensorView &out);

@@ -45,7 +45,7 @@ struct ValueInfo {
 
 struct Graph;
 
-/// By ONNX's numbers.
+/// Numbered as in ONNX.
 enum class AttributeKind : int32_t { number = 1, integer = 2, text = 3, integers = 7 };
 
 struct AttributeView {
@@ -97,7 +97,7 @@ Result<Model> read_model(std::string_view bytes);
 /// file's order where that is possible. Code::parse_error names a node of a cycle.
 Status sort_nodes(Model &model);
 
-/// That every value is defined once and before it is read, in all graphs and functions.
+/// Checks that every value is defined once and before it is read, in all graphs and functions.
 Status check_names(const Model &model);
 
 /// One TensorProto, as a file of its own.

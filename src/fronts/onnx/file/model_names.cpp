@@ -92,7 +92,7 @@ private:
     return {};
   }
 
-  /// Of nodes of which some wait for ever: from one to another that it waits for, until on a cycle.
+  /// Names a cycle: follows a node that waits for ever to one that it waits for, and so on.
   static Status cycle(const std::vector<Node> &nodes, const std::string &where,
                       const Makers &makers, const std::vector<NameList> &reads,
                       const std::vector<size_t> &waits) {

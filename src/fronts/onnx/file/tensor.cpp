@@ -163,7 +163,7 @@ static Result<std::string> typed_bytes(const TensorView &tensor, ir::DType dtype
   return bytes;
 }
 
-/// Elements of a narrow dtype as what they are held as; the low half of a byte is the first of two.
+/// Elements of a narrow dtype in the dtype that holds them; the low half of a byte is the first.
 static std::string widened(Narrow narrow, std::string_view bytes, size_t count) {
   std::string out;
   const ir::DType to = held_as(narrow);

@@ -7,15 +7,15 @@
 
 namespace cugrt::onnx {
 
-/// Of ONNX's numbers (TensorProto.DataType); a block format is bytes.
+/// ONNX's number (TensorProto.DataType) of a dtype; a block format is bytes.
 int32_t onnx_dtype(ir::DType dtype);
-/// None for dtypes that are not ours (strings, complex numbers, those of fewer than 8 bits).
+/// None for dtypes that we lack (strings, complex numbers, those of fewer than 8 bits).
 std::optional<ir::DType> dtype_of(int32_t data_type);
-/// Of ONNX's number of a dtype; `none` for all others.
+/// The narrow dtype with ONNX's number; `none` for all others.
 Narrow narrow_of(int32_t data_type);
-/// What elements of a narrow dtype, which is not `none`, are held as.
+/// The dtype that holds elements of a narrow dtype, which is not `none`.
 ir::DType held_as(Narrow narrow);
-/// As ONNX writes it: "FLOAT8E4M3FNUZ"; "dtype 99" where it has no such dtype.
+/// ONNX's name of it: "FLOAT8E4M3FNUZ"; "dtype 99" if it has no such dtype.
 std::string dtype_name(int32_t data_type);
 inline std::string dtype_name(Narrow narrow) { return dtype_name(static_cast<int32_t>(narrow)); }
 

@@ -1,6 +1,6 @@
 // The protobuf wire format, read where it lies: fields are views of the file's bytes.
 //
-// Every length is checked against what is left of the message around it, so that no field reaches
+// Every length is checked against the rest of the message around it, so that no field reaches
 // outside of the file. Groups, which ONNX does not have, are errors.
 #pragma once
 

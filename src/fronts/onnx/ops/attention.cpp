@@ -46,7 +46,7 @@ V Attention::repeated(V x, int64_t times) {
   return c.reshape(wide, {d[0], c.w.exprs().mul(d[1], n), d[2], d[3]});
 }
 
-/// What the attributes and the lengths leave to be seen.
+/// Makes masks from the attributes and the lengths.
 void Attention::masks() {
   const int64_t left = c.integer("left_window_size", -1),
                 right = c.integer("right_window_size", -1);

@@ -150,7 +150,7 @@ struct DeviceLoop {
   std::function<std::vector<EntryPtr>(V, const std::vector<V> &)> inputs{};
 };
 
-/// The values at the end, and what was collected, along the first axis.
+/// The values at the end, and the collected rows, along the first axis.
 std::vector<V> on_device(Call &c, const Graph &body, const DeviceLoop &loop) {
   const size_t values = loop.initial.size(), before = loop.has_condition;
   const Dims one = {c.constant(1)};
@@ -226,7 +226,7 @@ std::vector<V> on_device(Call &c, const Graph &body, const DeviceLoop &loop) {
   return out;
 }
 
-/// Of many turns, or by the device's condition: at most `most` turns, or as many.
+/// A loop of many turns, or with a condition on the device: at most `most` turns, or as many.
 void loop_on_device(Call &c, const Graph &given, std::optional<E> most, bool all) {
   const Dims one = {c.constant(1)};
   const std::vector<Appended> appended = appended_in(c, given);
@@ -273,7 +273,7 @@ void loop_on_device(Call &c, const Graph &given, std::optional<E> most, bool all
   }
 }
 
-/// What a loop without turns collects: no row of the shape that the body would give one.
+/// The rows that a loop without turns collects: none, of the shape that the body would give.
 V no_rows(Call &c, const Graph &body, const std::vector<EntryPtr> &carried, size_t which) {
   std::vector<EntryPtr> inputs = {number_of_turn(c, 0), goes_on(c)};
   inputs.insert(inputs.end(), carried.begin(), carried.end());

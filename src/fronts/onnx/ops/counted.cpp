@@ -28,7 +28,7 @@ struct Kept {
   V count{};   // in the second case: how many there are, i64 [1]
 };
 
-/// Of flags [n], bool.
+/// Places of the elements kept by flags [n], bool.
 Kept kept(Call &c, V flags) {
   const E n = c.dims(flags)[0];
   V set = c.cast(flags, DType::i64), sums = running(c, set);
@@ -37,7 +37,7 @@ Kept kept(Call &c, V flags) {
                : c.slice(sums, 0, c.w.exprs().sub(n, c.constant(1)), c.constant(1));
   const bool stays = c.w.may_stay_counted(c.node);
   const E size = stays ? n : c.w.count_on_host(last, n);
-  // Place 0 is for what is not kept.
+  // Place 0 is for elements that are not kept.
   V places =
       placed(c, c.w.exprs().add(n, c.constant(1)), c.binary(Op::mul, sums, set), c.counting(n));
   V positions = c.gather(places, c.counting(size, 1), 0);
@@ -122,7 +122,7 @@ Sorted sorted_elements(Call &c, V x, int64_t n) {
   return {both[1], is_new};
 }
 
-/// By comparing each row of x [rows, m] with each.
+/// Compares each row of x [rows, m] with each.
 Sorted sorted_rows(Call &c, V x, E rows, int64_t m) {
   const E one = c.constant(1), columns = c.constant(m);
   V a = c.reshape(x, {rows, one, columns}), b = c.reshape(x, {one, rows, columns});

@@ -17,7 +17,7 @@ bool has(const std::string &letters, char letter) {
   return letters.find(letter) != std::string::npos;
 }
 
-/// The term without letters that neither the other one nor what comes later has: sums over them.
+/// Sums over the letters of a term that neither the other one nor later terms have.
 Term without_own(Call &c, const Term &term, const std::string &others) {
   Ints axes;
   std::string kept;
@@ -63,7 +63,7 @@ bool multiply(Call &c, Term a, Term b, const std::string &later, V &result, std:
   a = without_own(c, a, b.letters + later), b = without_own(c, b, a.letters + later);
 
   const bool turned = !columns.empty() && has(shared, b.letters.back());
-  // With the axes in that order, and those of a kind joined.
+  // The term with the axes in that order, and those of a kind joined.
   const auto arranged = [&](const Term &term, const std::string &kinds, size_t first,
                             size_t second) {
     Ints order;
@@ -122,7 +122,7 @@ void replace_dots(std::string &letters, size_t dots) {
     letters.replace(at, 3, digits_of(dots));
 }
 
-/// Without an arrow the result has the letters that stand once, in order of the alphabet.
+/// The result without an arrow has the letters that stand once, in order of the alphabet.
 std::string implied_result(const std::vector<Term> &terms, size_t dots) {
   std::string all, out = digits_of(dots);
   for (const Term &term : terms)
@@ -226,7 +226,7 @@ V multiply_and_sum(Call &c, const Equation &equation) {
   return c.reduce(Op::reduce_sum, all, summed, false);
 }
 
-/// Products of matrices where that is what it says, from the left; products and a sum for the rest.
+/// Products of matrices if the equation says so, from the left; products and a sum for the rest.
 void einsum(Call &c) {
   Equation equation = read_equation(c);
   std::vector<Term> &terms = equation.terms;

@@ -59,7 +59,7 @@ void identity(Call &c) {
     c.result(x);
 }
 
-/// Of tensors, and of nothing: sequences are not taken.
+/// Takes tensors and nothing, but no sequences.
 void optional(Call &c) {
   if (c.node.op == "OptionalGetElement")
     return c.result(c.entry(0));
@@ -193,7 +193,7 @@ void hard_sigmoid(Call &c) {
                 {attr("alpha", c.number("alpha", 0.2)), attr("beta", c.number("beta", 0.5))}));
 }
 
-/// x where a comparison with a number holds, else what a function makes of x.
+/// x where a comparison with a number holds, else the function's result for x.
 V choose(Call &c, Op compare, V x, double number, V yes, V no) {
   return c.op(Op::where, {c.binary(compare, x, c.like(x, number)), yes, no});
 }

@@ -16,7 +16,7 @@ V requantize(Call &c, V sums, V a_scale, V b_scale, V scale, V zero, DType to);
 V along(Call &c, V q, V x, int64_t axis_number, int64_t block);
 /// (x - zero point) * scale; the zero point may be absent.
 V dequantize(Call &c, V x, V scale, V zero);
-/// The product of what is left of bytes without their zero points, i32.
+/// The product, i32, of bytes less their zero points.
 V matmul_bytes(Call &c, V a, V b, V a_zero, V b_zero);
 
 /// x as a narrow dtype that is not `none`, held as held_as says: integers keep their low bits, as

@@ -1,5 +1,5 @@
-// Numbers of fewer bits than what they are held as; see Narrow. Which inputs may have such, and
-// what becomes one.
+// Numbers of fewer bits than the dtype that holds them; see Narrow. Which inputs may have them, and
+// ops that make them.
 #include "base/type/element.h"
 #include "fronts/onnx/file/block_weights.h"
 #include "fronts/onnx/ops/integers.h"
@@ -48,7 +48,7 @@ const NarrowOp *narrow_op(std::string_view op) {
   return found == std::end(kNarrowOps) ? nullptr : found;
 }
 
-/// To the nearest float of 8 bits.
+/// Rounds to the nearest float of 8 bits.
 V rounded_to_float8(Call &c, V x, Narrow to, bool saturate) {
   x = c.cast(x, DType::f32);
   const bool wide_exponent = to == Narrow::float8e5m2;

@@ -15,8 +15,8 @@ V channel(Call &c, V v, V x) {
   return c.reshape(v, column);
 }
 
-/// What x is multiplied by and what is added then, of one element a channel. Both follow from
-/// weights alone, so they are made once.
+/// The factor of x and the summand behind, of one element a channel. Both follow from weights
+/// alone, so they are made once.
 struct Affine {
   V factor, shift;
 };
@@ -136,7 +136,7 @@ void layer_norm(Call &c) {
   V flat = is_last ? x : c.reshape(x, {rows, columns});
   auto shaped = [&](V y) { return is_last ? y : c.reshape(y, d); };
   const Dims own = d.from(axis);
-  // What has dimensions outside of the norm's own is applied behind it, and so is what follows.
+  // A factor with dimensions outside of the norm's own is applied behind it, with all that follows.
   auto is_own = [&](V v) {
     const Dims have = v.valid() ? c.dims(v) : Dims();
     const size_t outer = have.size() - std::min(have.size(), own.size());
@@ -173,7 +173,7 @@ void layer_norm(Call &c) {
   V mean = c.reduce(Op::reduce_mean, flat, columns_axis, true), off = c.binary(Op::sub, flat, mean);
   V variance = c.reduce(Op::reduce_mean, c.binary(Op::mul, off, off), columns_axis, true);
   V inverse = c.op(Op::rsqrt, {c.binary(Op::add, variance, c.like(variance, epsilon))});
-  // As floats of 32 bits, which the stash type says; of f64 they stay what they are.
+  // Converts to floats of 32 bits, as the stash type says; f64 stays.
   auto stashed = [&](V v) {
     return c.reshape(c.dtype(v) == DType::f64 ? v : c.cast(v, DType::f32), kept);
   };

@@ -46,8 +46,8 @@ V chosen(Call &c, V x, size_t axis, const Padding &padding, const std::string &m
   return c.op(Op::where, {c.reshape(inside, along), y, fill});
 }
 
-/// By numbers, of which none is negative. `fill` is read in constant mode: where the device alone
-/// knows it, a padded mask says where it goes.
+/// Pads by numbers, none negative. Constant mode reads `fill`: if only the device knows it, a
+/// padded mask places it.
 V by_numbers(Call &c, V x, const Ints &before, const Ints &after, const std::string &mode) {
   const Host *known = c.has(2) && mode == "constant" ? c.host(2) : nullptr;
   if (c.has(2) && mode == "constant" && !known) {

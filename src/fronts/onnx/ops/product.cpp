@@ -125,7 +125,7 @@ V matmul_bytes(Call &c, V a, V b, V a_zero, V b_zero) {
 
 namespace {
 
-/// Of integers, as numbers of 32 and 64 bits wrap.
+/// A product of integers, which wraps as numbers of 32 and 64 bits do.
 V integer_matmul(Call &c, V a, V b) {
   const DType dtype = c.dtype(a);
   if (ir::info(dtype).bytes_per_block < 4)
@@ -223,7 +223,7 @@ bool is_quantized(DType dtype) {
          dtype == DType::i32;
 }
 
-/// Of floats there is no zero point: it is 0, and only says the dtype.
+/// Floats have no zero point: it is 0, and only gives the dtype.
 V quantize_narrow(Call &c, V x, V scale, V zero, Narrow to) {
   switch (to) {
   case Narrow::float8e4m3fn:

@@ -41,7 +41,7 @@ private:
   std::vector<std::vector<V>> outputs_; // by direction, by time
 };
 
-/// What each activation is called, and its parameters: the next of their lists, or ONNX's own.
+/// Reads each activation's name and its parameters: the next of their lists, or ONNX's own.
 void Recurrent::read_activations() {
   const std::string_view op = c.node.op;
   const std::vector<std::string_view> own =

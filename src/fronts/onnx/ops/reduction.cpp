@@ -1,11 +1,11 @@
-// Reductions, searches and what is made of them: norms of vectors, losses.
+// Reductions, searches and ops made of them: norms of vectors, losses.
 #include "fronts/onnx/call.h"
 
 namespace cugrt::onnx {
 
 namespace {
 
-/// Of an attribute, or of input `i` in later opsets; none given: empty.
+/// Axes of an attribute, or of input `i` in later opsets; empty if not given.
 Ints given_axes(Call &c, size_t i, size_t rank) {
   if (c.attribute("axes"))
     return c.axes(c.integers("axes", {}), rank);
@@ -94,7 +94,7 @@ V farthest(Call &c, DType dtype, bool above) {
   return c.w.materialize({dtype, {}, {c.constant(above ? int64_t(most) : least)}, {}});
 }
 
-/// Where k is a symbol, so many elements are put in order whatever it is.
+/// If k is a symbol, sorts this many elements, whatever it is.
 constexpr int64_t kMostOfSymbol = 4096;
 
 void top_k(Call &c) {

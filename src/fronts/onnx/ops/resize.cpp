@@ -118,7 +118,7 @@ V resize_axis(Call &c, V x, size_t axis, const Axis &a, const Mode &mode) {
   return c.transpose(c.matmul(c.transpose(x, order), c.w.materialize(weights)), order);
 }
 
-/// By a whole factor, of any dimensions.
+/// Repeats by a whole factor, for any dimensions.
 V repeat(Call &c, V x, size_t axis, int64_t factor) {
   Dims one = c.dims(x), all = one, out = one;
   one.insert_at(size_t(axis) + 1, c.constant(1));
@@ -136,7 +136,7 @@ bool repeats(const Mode &mode, int64_t factor) {
   return mode.coordinates != "align_corners" && mode.coordinates != "tf_crop_and_resize";
 }
 
-/// By the device's op: of any sizes.
+/// Uses the device's op, for any sizes.
 V resize_on_device(Call &c, V x, const Mode &mode, const Ints &axes,
                    const std::vector<double> &scales, const std::vector<E> &sizes) {
   constexpr int64_t kParts = 256;
@@ -311,8 +311,8 @@ private:
     }
   }
 
-  /// Whether the device's op does it: what it alone can do, and weighted sums, of which each
-  /// element has few. Then only axes that change are left.
+  /// Whether the device's op is used: for modes that only it has, and for weighted sums, of which
+  /// each element has few. Then only axes that change are left.
   bool choose_device() {
     constexpr size_t kMostAxes = 4; // of the op
     const bool cropped = mode_.coordinates == "tf_crop_and_resize";
@@ -345,7 +345,7 @@ private:
     return on_device;
   }
 
-  /// Before opset 11 nearest is the place before where an axis grows and the one behind where it
+  /// Before opset 11, nearest is the place before if an axis grows and the one behind if it
   /// shrinks: so are the examples of ONNX 1.5, whose text says nothing.
   Mode mode_of(bool shrinks) const {
     Mode out = mode_;

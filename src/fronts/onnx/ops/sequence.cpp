@@ -1,5 +1,5 @@
 // Sequences of tensors. They are lists of the importer: no op has one, and their length and the
-// place of each tensor are known. What a loop on the device appends, row by row, is one tensor.
+// place of each tensor are known. Rows that a loop on the device appends are one tensor.
 #include "fronts/onnx/call.h"
 
 #include <algorithm>

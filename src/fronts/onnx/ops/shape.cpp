@@ -179,7 +179,7 @@ void slice(Call &c) {
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
     return c.w.fail(Code::parse_error, "starts, ends, axes and steps have different lengths");
   axes = c.axes(axes, c.rank(x));
-  // Numbers go as attributes, in one op; what has symbols as a place and a size, by Python's rules.
+  // Numbers become attributes of one op; symbols become a place and a size, by Python's rules.
   Ints begin, end, of, by;
   for (size_t i = 0; i < starts.size(); ++i) {
     auto from = c.known(starts[i]);
@@ -320,7 +320,7 @@ void range_of_floats(Call &c, Fractions from, const Fractions &to) {
                  attr("dtype", ir::DTypeLiteral(from.dtype))}));
 }
 
-/// From a number, by one, up to a float that the device computes.
+/// A range from a number, by one, up to a float that the device computes.
 void range_to_computed(Call &c, double from) {
   const double by = c.real(2, 1);
   V to = c.reshape(c.value(1), {});

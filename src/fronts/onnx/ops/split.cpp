@@ -5,7 +5,7 @@ namespace cugrt::onnx {
 
 namespace {
 
-/// Where a part begins along the axis, and how long it is.
+/// Begin and length of a part along the axis.
 struct Part {
   E at, size;
 };
@@ -20,8 +20,8 @@ std::vector<E> even_sections(Call &c, E whole) {
   return std::vector<E>(size_t(parts), each);
 }
 
-/// With num_outputs (opset 18): each is the quotient rounded up, and the last ones are what is
-/// left. They are written so that each of them ends within the dimension whatever that is.
+/// With num_outputs (opset 18): each part is the quotient rounded up, and the last ones are the
+/// rest. Each ends within the dimension, whatever that is.
 std::vector<Part> uneven_parts(Call &c, E whole) {
   const auto parts = static_cast<int64_t>(c.node.outputs.size());
   ir::ExprPool &exprs = c.w.exprs();

@@ -28,8 +28,8 @@ Dims image_of(Call &c, V x) {
   return d.size() < 3 ? Dims() : d.from(2);
 }
 
-/// What auto_pad adds along an axis of `size` elements, of which windows reach over `reach` and are
-/// `stride` apart.
+/// The padding that auto_pad adds along an axis of `size` elements, for windows that reach over
+/// `reach` and are `stride` apart.
 E added(Call &c, E size, int64_t stride, int64_t reach) {
   ir::ExprPool &exprs = c.w.exprs();
   const E windows = exprs.ceildiv(size, c.constant(stride));
@@ -124,8 +124,8 @@ void convolution(Call &c) {
   c.result(convolve(c, x, w, bias, win, groups));
 }
 
-/// Of bytes less their zero points, which are a scalar and one of the weights or of each output:
-/// i32. The padding is of zero points.
+/// Convolves bytes less their zero points, which are a scalar and one for the weights or each
+/// output: i32. Pads with zero points.
 V convolve_bytes(Call &c, V x, V w, V x_zero, V w_zero, const Window &win) {
   return c.op(Op::conv_integer, {x, w, x_zero, w_zero}, attributes_of(win, c.integer("group", 1)));
 }
@@ -306,7 +306,7 @@ V pool(Call &c, Op op, V x, const Ints &kernel, const Window &win, bool count_pa
   return c.reshape(columns, {d[0], d[1], c.dims(columns)[2], s[2], s[3]});
 }
 
-/// Of a pool over x.
+/// The kernel of a pool over x.
 Ints pool_kernel(Call &c, V x) {
   const Ints kernel = c.integers("kernel_shape", {});
   if (kernel.empty() || kernel.size() > 3 || c.rank(x) != kernel.size() + 2)

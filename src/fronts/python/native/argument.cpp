@@ -14,7 +14,7 @@ static std::string type_name(PyObject *object) {
       nb::object(nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(object))).attr("__name__")));
 }
 
-/// What Python's current error says; it is no longer current then.
+/// Returns the text of Python's current error and clears it.
 static std::string take_python_error() {
   nb::python_error error;
   return text_of(error.value());
@@ -106,7 +106,7 @@ void GivenArray::take(PyObject *object, Subject what, Device &device, void *stre
                                    ", which is no array: it has neither a buffer nor __dlpack__");
 }
 
-/// What it cannot take goes the way of other buffers, where it is named.
+/// An object that this cannot take goes the way of other buffers, which names it.
 bool GivenArray::take_numpy(PyObject *object, Subject what, bool writable) {
   const NumpyArray *array = numpy_array(object);
   if (!array || array->dtype() < 0 || array->rank > CUGRT_MAX_RANK ||
@@ -166,7 +166,7 @@ void GivenArray::check_address(const void *data, Subject what) const {
 
 static bool is_host(int32_t kind) { return kind == kDlCpu || kind == kDlCudaHost; }
 
-/// What `__dlpack__` gives, of the newest form that its owner knows. The older one cannot say that
+/// Calls `__dlpack__` with the newest form that its owner knows. The older one cannot say that
 /// memory is read-only, so owners of such memory give the newer one alone.
 static nb::object capsule_of(nb::handle array, nb::dict arguments) {
   nb::dict newest;
@@ -182,7 +182,7 @@ static nb::object capsule_of(nb::handle array, nb::dict arguments) {
   return give(**arguments);
 }
 
-/// Takes what the capsule owns, and returns its tensor, which lives as long.
+/// Takes the capsule's ownership, and returns its tensor, which lives as long.
 const DlTensor &GivenArray::take_capsule(nb::handle capsule, Subject what, bool writable) {
   if (!PyCapsule_IsValid(capsule.ptr(), kDlVersionedName)) {
     auto *managed = static_cast<DlManaged *>(PyCapsule_GetPointer(capsule.ptr(), kDlName));

@@ -1,4 +1,4 @@
-// What Python gives, as a tensor or scalar of the C ABI: NumPy and other buffers, DLPack, numbers.
+// A Python argument as a tensor or scalar of the C ABI: NumPy and other buffers, DLPack, numbers.
 #pragma once
 
 #include "device.h"
@@ -9,7 +9,7 @@
 
 namespace cugrt::python {
 
-/// What a message is about: "input 'x'". The text is made where something fails.
+/// The subject of a message: "input 'x'". The text is made on failure only.
 struct Subject {
   const char *kind;
   std::string_view name = {};
@@ -27,15 +27,15 @@ public:
   GivenArray &operator=(GivenArray &&other) noexcept;
   ~GivenArray() { drop(); }
 
-  /// `what` begins the message of a failure. An array on a device is put in order behind `stream`
-  /// by who made it. `writable`: read-only memory is an error.
+  /// `what` begins the message of a failure. The maker of an array on a device orders it behind
+  /// `stream`. `writable`: read-only memory is an error.
   void take(PyObject *object, Subject what, Device &device, void *stream, bool writable);
   /// Memory of the host, or null: then the tensor's address is on the device.
   void *host() const { return host_; }
   const cugrt_tensor &tensor() const { return tensor_; }
   /// Null unless it is one of ours.
   const std::shared_ptr<Block> &block() const { return block_; }
-  /// On a device, and not ours: must not be let go before the work on it has ended.
+  /// An array on a device that is not ours must live until the work on it has ended.
   bool is_foreign() const { return (managed_ || versioned_) && !host_; }
   void drop() noexcept;
 
@@ -59,8 +59,8 @@ private:
   std::shared_ptr<Block> block_;
 };
 
-/// Holds `tensor` against what a parameter or result is declared to be; throws when type, rank or a
-/// dimension that is a number is another one, or a dimension is above its bound.
+/// Compares `tensor` with the declaration of a parameter or result; throws if type, rank or a
+/// dimension that is a number differs, or a dimension exceeds its bound.
 void check_declared(const cugrt_tensor &tensor, const cugrt_param_info &declared, Subject what);
 
 /// A host scalar: int, float, bool, or a tuple of dimensions, by the parameter's kind. Arrays of

@@ -66,8 +66,8 @@ void open(LanguageModels *self, const std::string &path, const std::string &driv
   }
 }
 
-/// (tokens, the token that ends an answer or -1, what the template wrote) of JSON; "" where there
-/// is none.
+/// (tokens, the token that ends an answer or -1, the template's text) of JSON; "" for absent
+/// parts.
 nb::tuple tokenize_chat(LanguageModels &self, const std::string &messages, const std::string &tools,
                         const std::string &documents, const std::string &variables,
                         bool add_generation_prompt) {
@@ -126,7 +126,7 @@ void set_adapter(LanguageModels &self, const std::string &name, double scale) {
     self.session_.set_adapter(self.adapters_.at(name), scale);
 }
 
-/// In the place of one of that name, which must not be set.
+/// Replaces an adapter of that name, which must not be set.
 void load_adapter(LanguageModels &self, const std::string &path, const std::string &name) {
   nb::gil_scoped_release released;
   LanguageAdapter opened(self.model_, path);

@@ -1,4 +1,4 @@
-// Models as Python sees them. cugrt/_model.py builds on it, and has what is said once in Python.
+// Models as Python sees them. cugrt/_model.py builds on it, and says everything else in Python.
 #include "errors.h"
 #include "model.h"
 #include "progress.h"
@@ -211,7 +211,7 @@ std::vector<int64_t> dims_of(Model &model, const std::string &function, const st
 }
 
 /// `model(x=x)`. Python's own slot: nanobind would look each name up and copy them once more, which
-/// is a fifth of what a call costs.
+/// takes a fifth of a call.
 PyObject *call_model(PyObject *self, PyObject *positional, PyObject *named) {
   try {
     if (!nb::inst_ready(self) || PyTuple_Size(positional) > 0) {

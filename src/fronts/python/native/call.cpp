@@ -62,7 +62,7 @@ private:
       check(api().copy_on_device(model_.device().runtime().get(), to, from, bytes,
                                  session_.stream.get()));
   }
-  /// At the end of the call, without the GIL: copies to pageable memory wait for the run.
+  /// Copies at the call's end, without the GIL: copies to pageable memory wait for the run.
   void fetch(void *to, uint64_t from, uint64_t bytes) { fetched_.push_back({to, from, bytes}); }
   Subject what(size_t index) const { return {"input", function_.params[index].name}; }
   [[noreturn]] void fail_unknown(nb::dict arrays) const;
@@ -234,7 +234,7 @@ void Call::check_written() const {
       add(outputs_[i].second, {"output", function_.results[i].name});
   std::sort(places.begin(), places.end(),
             [](const Place &a, const Place &b) { return a.begin < b.begin; });
-  // Of places by their beginnings some two overlap only if two neighbours do.
+  // If any places overlap, two neighbours by begin do.
   for (size_t i = 1; i < places.size(); ++i)
     if (places[i].begin < places[i - 1].end)
       fail(
@@ -354,8 +354,8 @@ nb::object Call::result(size_t index, bool device) {
   return array;
 }
 
-/// On the device as large as it may be, with the count behind it. A host array is as large as it
-/// is: the count is waited for before the array is made.
+/// A device array is as large as it may be, with the count behind it. A host array has its own
+/// size: the call waits for the count before it makes the array.
 nb::object Call::counted_result(const Slot &slot, cugrt_tensor tensor, bool device) {
   const uint64_t count_address = bound_.results[slot.declared.counted_by].as.tensor.address;
   const uint32_t dim = slot.declared.counted_dim;

@@ -182,7 +182,7 @@ DlDeviceId DeviceArray::dl_device() const {
 
 namespace {
 
-/// What a capsule holds on to; `managed` comes first, so that its address is the whole's.
+/// The object that a capsule owns; `managed` comes first, so that both have one address.
 template <class Managed> struct Shared {
   Managed managed;
   DeviceArray array;
@@ -216,7 +216,7 @@ template <class Managed> Managed *share(const DeviceArray &array) {
 template <class Managed> nb::object capsule(const DeviceArray &array, const char *name) {
   Managed *managed = share<Managed>(array);
   PyObject *made = PyCapsule_New(managed, name, [](PyObject *unused) {
-    // Who takes the tensor renames the capsule; one that nobody took frees it.
+    // A capsule that nobody took frees the tensor; taking it renames the capsule.
     const char *name = PyCapsule_GetName(unused);
     if (!name || (std::string_view(name) != kDlName && std::string_view(name) != kDlVersionedName))
       return;

@@ -17,15 +17,15 @@
 
 namespace cugrt::python {
 
-/// A runtime with what is asked of it often. Shared by threads.
+/// A runtime with facts that are asked for often. Shared by threads.
 class Device {
 public:
   explicit Device(const RuntimeOptions &options, std::shared_ptr<Device> whole = nullptr);
-  /// The one of these options that is alive in this process, or a new one. `driver`: "system",
-  /// "emulated", a library's path, or empty: as the environment says.
+  /// The live device of these options in this process, or a new one. `driver`: "system",
+  /// "emulated", a library's path, or empty: by the environment.
   static std::shared_ptr<Device> open(const std::string &driver, int ordinal,
                                       const std::string &nvrtc);
-  /// With at least so many of its multiprocessors; 0: `whole` itself. Shared likewise.
+  /// A device with at least so many of its multiprocessors; 0: `whole` itself. Shared likewise.
   static std::shared_ptr<Device> part(const std::shared_ptr<Device> &whole,
                                       uint32_t multiprocessors);
   /// Whether memory of one is memory of the other.
@@ -61,9 +61,9 @@ public:
   uint64_t address() const { return buffer_.address(); }
   Device &device() { return *device_; }
 
-  /// What is put on the stream from now on follows the block's last work.
+  /// Later work on the stream follows the block's last work.
   void follow(void *native_stream);
-  /// The event's record is the block's last work from now on; it follows what was before.
+  /// The event's record becomes the block's last work; it follows the earlier work.
   void used_until(std::shared_ptr<Event> event);
   /// Waits for the last work.
   void wait();
@@ -93,12 +93,12 @@ struct DeviceArray {
 
   static DeviceArray allocate(std::shared_ptr<Device> device, int32_t dtype, uint32_t rank,
                               const int64_t *dims);
-  /// Of `tensor`'s dtype and dimensions, of which the device decides `dim`.
+  /// An array of `tensor`'s dtype and dimensions, of which the device decides `dim`.
   static DeviceArray allocate_counted(std::shared_ptr<Device> device, const cugrt_tensor &tensor,
                                       uint32_t dim);
   uint64_t address() const { return bound.address; }
-  /// With its own dimensions; waits for one that the device decides, without the GIL, which is
-  /// held.
+  /// The tensor with its own dimensions; waits, without the held GIL, for one that the device
+  /// decides.
   cugrt_tensor tensor() const;
   uint64_t bytes() const {
     const cugrt_tensor own = tensor();
@@ -106,7 +106,7 @@ struct DeviceArray {
   }
   /// A new NumPy array with these elements; waits for them.
   nb::object to_numpy() const;
-  /// Of the protocol: a capsule.
+  /// Makes a capsule of the protocol.
   nb::object to_dlpack(int64_t stream, bool versioned) const;
   DlDeviceId dl_device() const;
 };
@@ -124,7 +124,7 @@ struct SharedDevice {
   Group group;
 };
 
-/// Of a session: arena, weights, results, instances, and device, the sum without instances.
+/// Memory of a session: arena, weights, results, instances, and device, the sum without instances.
 nb::dict described_memory(const cugrt_memory &memory);
 
 void bind_device_array(nb::module_ &module);

@@ -1,5 +1,5 @@
-// The structs of DLPack 1.0, the array interchange protocol that NumPy, PyTorch, CuPy and JAX
-// speak.
+// Only the parts that are read and written here; the protocol fixes the layouts (dmlc/dlpack,
+// dlpack.h).
 //
 // Only what is read and written here; layouts are fixed by the protocol (dmlc/dlpack, dlpack.h).
 #pragma once

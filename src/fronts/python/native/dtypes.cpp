@@ -8,7 +8,7 @@ namespace cugrt::python {
 
 namespace {
 
-// In the order of cugrt_dtype. Second: the project's own name.
+// Rows in the order of cugrt_dtype. Second: the project's own name.
 struct Row {
   Dtype dtype;
   const char *own;

@@ -16,14 +16,14 @@ namespace cugrt::python {
 
 namespace nb = nanobind;
 
-/// Where a type is none of the others' kind it has no name there (block formats, half bytes).
+/// A type of cugrt in NumPy and DLPack. Block formats and half bytes have no name there.
 struct Dtype {
   const char *name; // NumPy's, or that of docs/ir.md where NumPy has none
   uint8_t bytes;    // of an element; 0: elements share bytes
   DlDtype dl;
 };
 
-/// By cugrt_dtype; null for a number that is none.
+/// Indexed by cugrt_dtype; null for a number that is none.
 const Dtype *dtype_of(int32_t dtype);
 /// "float32"; "unknown" for a number that is none.
 std::string dtype_name(int32_t dtype);
@@ -31,10 +31,10 @@ std::string dtype_name(int32_t dtype);
 const char *own_name(int32_t dtype);
 /// -1 where there is no such type.
 int32_t dtype_from_dl(DlDtype dl);
-/// Of the buffer protocol's format ("f", "<i4", "?") and size of an element; -1 for what is none of
-/// ours.
+/// The dtype of the buffer protocol's format ("f", "<i4", "?") and size of an element; -1 if we
+/// lack it.
 int32_t dtype_from_format(const char *format, int64_t item_bytes);
-/// Of a name, NumPy's or this project's ("float32", "f32"); throws cugrt::Error for any other.
+/// The dtype named "float32" (NumPy) or "f32" (this project); throws cugrt::Error for others.
 int32_t dtype_from_name(std::string_view name);
 /// NumPy's dtype object, borrowed; bfloat16 is ml_dtypes'. Throws cugrt::Error where there is none.
 PyObject *numpy_dtype(int32_t dtype);
@@ -69,8 +69,8 @@ struct NumpyArray {
   int32_t dtype() const;
 };
 
-/// Null for what is no numpy.ndarray, or of a class made of it. The GIL is held; NumPy is not
-/// imported.
+/// Null for an object that is no numpy.ndarray, nor of a subclass. The GIL is held; does not import
+/// NumPy.
 const NumpyArray *numpy_array(PyObject *object);
 
 } // namespace cugrt::python

@@ -12,17 +12,17 @@
 
 namespace cugrt::python {
 
-/// Throws cugrt::Error with this code and message. `place` is what the message is about, if it is
-/// somewhere.
+/// Throws cugrt::Error with this code and message. `place` is the place of the message's subject,
+/// if it has one.
 [[noreturn]] void fail(cugrt_code code, const std::string &message);
 
 /// A text for people as a str; bytes in it that are no UTF-8 are escaped.
 nanobind::object shown(std::string_view text);
-/// What str() gives, for a message: escaped where a message cannot have it, and its type's name
-/// where there is none.
+/// The str() of an object for a message: escaped characters that messages cannot have, and its
+/// type's name if there is none.
 std::string text_of(nanobind::handle object);
 
-/// What Python gave as the argument `name`; anything but `kind` is an error.
+/// The argument `name` from Python; anything but `kind` is an error.
 template <class T> T argument(nanobind::handle value, const char *name, const char *kind) {
   if constexpr (std::is_base_of_v<nanobind::handle, T>) {
     if (nanobind::isinstance<T>(value))
@@ -41,7 +41,7 @@ template <class Work> auto without_gil(Work work) {
 /// The same of a whole function, where it is bound.
 using WithoutGil = nanobind::call_guard<nanobind::gil_scoped_release>;
 
-/// In a handler: makes the exception Python's current error, for functions that Python calls
+/// Call in a handler: makes the exception Python's current error, for functions that Python calls
 /// without nanobind.
 void set_python_error() noexcept;
 

@@ -172,7 +172,7 @@ void Model::give_back(OpenSession *session) {
   end_lending();
 }
 
-/// Who ends last frees the sessions of a model that is closed.
+/// The last one to end frees the sessions of a closed model.
 void Model::end_lending() {
   std::vector<std::unique_ptr<OpenSession>> ended;
   {

@@ -33,7 +33,7 @@ struct FunctionInfo {
   size_t run_results = 0;    // with them
 };
 
-/// What one call needs of a session, kept from call to call.
+/// A session's state for calls, kept from call to call.
 struct Bound {
   struct Staging { // memory that a host array is copied to
     Buffer buffer;
@@ -66,7 +66,7 @@ struct OpenSession {
   std::vector<CallSpan> spans;
 };
 
-/// Late runs until they are told, which a thread of the driver's notes without Python.
+/// Late runs until they are reported; a thread of the driver's notes them without Python.
 class MissedRuns {
 public:
   static void note(void *self, const cugrt_missed_run *run) {
@@ -123,16 +123,16 @@ public:
   /// Sums over the sessions, those that a trace had and closed not among them; waits for calls that
   /// run.
   cugrt_counters counters();
-  /// From now on calls run in sessions of their own that keep records, until `end_trace` hands
-  /// these over.
+  /// From now on calls run in sessions of their own that keep records, which `end_trace`
+  /// returns.
   void begin_trace();
   std::vector<std::unique_ptr<OpenSession>> end_trace();
   /// Calls that begin when this has returned take the changed weights; one that runs ends with
   /// those it began with. Waits for the sessions' work. A failure leaves the weights as they were.
   void update_weights(const Weights &changes, bool in_place);
-  /// Sums over the sessions; what they share counts once.
+  /// Sums over the sessions; shared memory counts once.
   cugrt_memory memory();
-  /// Frees what the weights have on the device, between calls, until the next one.
+  /// Frees the weights' device memory between calls, until the next one.
   void evict();
   bool is_resident();
   /// The sessions that there are make nothing any more, and there will be no others.
@@ -144,10 +144,10 @@ public:
   /// Over all sessions; of a model in a group.
   Latency latency();
   bool has_deadline() const { return source_.deadline_us != 0; }
-  /// Calls what the source has for late runs. The GIL is held.
+  /// Calls the source's function for late runs. The GIL is held.
   void tell_missed();
   bool waits_its_way() const { return source_.wait != CUGRT_WAIT_DEFAULT; }
-  /// Frees what the model has on the device, once calls that run have ended. Later calls fail.
+  /// Frees the model's device memory once running calls have ended. Later calls fail.
   void close();
   bool closed();
 
@@ -201,10 +201,10 @@ private:
 
 void bind_model(nb::module_ &module);
 
-// From what Python names to a model: text, pack or ONNX, told apart by content, with weights.
+// Makes a model of a Python source: text, pack or ONNX, recognised by content, with weights.
 
-/// "text", "pack", "onnx" or "gguf" by the first bytes; throws cugrt::Error for what is none of
-/// them. `name` stands for the content in the message.
+/// "text", "pack", "onnx" or "gguf" by the first bytes; throws cugrt::Error for other content,
+/// which `name` stands for in the message.
 const char *kind_of(std::string_view content, const std::string &name);
 
 /// Constructs in place. `source` is what cugrt/_model.py puts together: see open_model there.

@@ -1,4 +1,4 @@
-// cugrt._native: what the package has in C++, over the C ABI alone.
+// cugrt._native: the C++ part of the package, over the C ABI alone.
 #include "device.h"
 #include "errors.h"
 #include "model.h"

@@ -9,7 +9,7 @@ namespace nb = nanobind;
 namespace cugrt::python {
 
 int32_t NumpyArray::dtype() const {
-  // By NPY_TYPES: bool, the integers of C from char to long long, float, double; half is 23.
+  // Indexed by NPY_TYPES: bool, C's integers from char to long long, float, double; half is 23.
   static constexpr std::array<int32_t, 13> kTypes = {
       CUGRT_BOOL, CUGRT_I8,  CUGRT_U8,  CUGRT_I16, CUGRT_U16, CUGRT_I32, CUGRT_U32,
       CUGRT_I64,  CUGRT_U64, CUGRT_I64, CUGRT_U64, CUGRT_F32, CUGRT_F64};

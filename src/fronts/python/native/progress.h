@@ -1,4 +1,4 @@
-// Progress of compilation, told to Python, and its end when Python asks for it.
+// Reports progress of compilation to Python, and ends compilation if Python asks for it.
 #pragma once
 
 #include <cugrt/cugrt.hpp>

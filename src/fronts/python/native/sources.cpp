@@ -39,8 +39,8 @@ std::string_view content_of(nb::dict source) {
   return {data, static_cast<size_t>(size)};
 }
 
-/// An array of Python's that weights lie in. What frees them may hold a lock that the GIL's owner
-/// waits for, so it does not wait for the GIL: it leaves the array to the interpreter.
+/// A Python array that holds weights. The thread that frees them may hold a lock that the GIL's
+/// owner waits for, so it does not wait for the GIL: it leaves the array to the interpreter.
 struct WeightArray {
   GivenArray array;
   WeightArray *next = nullptr;
@@ -128,7 +128,7 @@ std::shared_ptr<Device> open_device(nb::dict source) {
   return Device::open(driver, ordinal, nvrtc);
 }
 
-/// What failed for want of a compiler names the extra that brings it.
+/// Names the extra with the compiler in errors of a missing compiler.
 [[noreturn]] void rethrow_with_extra(const Error &error) {
   const std::string message = error.what();
   if (message.find("NVRTC") == std::string::npos || error.code() != CUGRT_NOT_FOUND)
@@ -153,7 +153,7 @@ Executable compile(Device &device, const Module &module, nb::dict source) {
   }
 }
 
-/// Of the same source as a model's, for named architectures.
+/// Writes a pack of the same source as a model's, for named architectures.
 void write_pack(nb::dict source, const std::string &path,
                 const std::vector<std::string> &architectures, const std::string &weights_path,
                 bool weights_inside, bool names) {

@@ -28,7 +28,7 @@ constexpr Descr kDescrs[] = {
     {"|V2", CUGRT_BF16}, {"<V2", CUGRT_BF16}, // as NumPy saves arrays of ml_dtypes.bfloat16
 };
 
-/// As numpy.load, which takes no longer one of a file that is not trusted.
+/// The limit of numpy.load for files that are not trusted.
 constexpr size_t kMaxHeaderBytes = 10000;
 
 struct Header {

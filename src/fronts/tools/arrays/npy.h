@@ -16,12 +16,12 @@ struct Array {
   std::vector<std::byte> bytes;
 };
 
-/// Throws std::runtime_error for what is not a little-endian, C-ordered array of a dtype that cugrt
-/// has, or whose header disagrees with the file's size.
+/// Throws std::runtime_error unless the file is a little-endian, C-ordered array of a dtype that
+/// cugrt has, and its header agrees with its size.
 Array read_npy(const std::string &path);
 
-/// Whole or not at all (base/file.h). bf16 is two bytes without a meaning (V2), as NumPy saves
-/// ml_dtypes' arrays; block formats are bytes with a last dimension that counts them.
+/// Writes a whole file or nothing (base/file.h). bf16 is two bytes without a meaning (V2), as NumPy
+/// saves ml_dtypes' arrays; block formats are bytes with a last dimension that counts them.
 void write_npy(const std::string &path, const Array &array);
 
 // Names and sizes of data types, as the public header numbers them.

@@ -1,5 +1,5 @@
-// cugrt chat: a conversation with a model. What was said stays in the caches; only what is new is
-// taken in. Ctrl-C stops an answer, not the program.
+// cugrt chat: a conversation with a model. Earlier text stays in the caches; only new text is taken
+// in. Ctrl-C stops an answer, not the program.
 #include "language_model.h"
 
 #include <algorithm>
@@ -37,8 +37,8 @@ public:
       said_.push_back({"system", options.system});
   }
 
-  /// Gives the answer to a line. One that cannot be taken (too long, not UTF-8, with a NUL) is
-  /// told, and is no part of the conversation.
+  /// Answers a line. Reports a line that cannot be taken (too long, not UTF-8, with a NUL), which
+  /// is no part of the conversation.
   void answer(const std::string &text) {
     if (text.find('\0') != std::string::npos)
       return leave_out("the line has a NUL character");

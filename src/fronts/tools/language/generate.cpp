@@ -25,8 +25,8 @@ struct GenerateOptions {
   bool json = false, chat = false, stats = false;
 };
 
-/// The least power of two that holds prompt and answer, from 256 on; what the model was trained for
-/// at most, and 0 (the model decides) where the answer's length is open.
+/// The least power of two that holds prompt and answer, from 256 on, up to the trained context; 0
+/// (the model decides) if the answer's length is open.
 int64_t context_for(const LlmModel &model, size_t prompt, uint64_t max_tokens) {
   auto info = cugrt::detail::sized<cugrt_llm_model_info>();
   cugrt::check(llm().model_get_info(model.get(), &info));
@@ -37,8 +37,8 @@ int64_t context_for(const LlmModel &model, size_t prompt, uint64_t max_tokens) {
       std::min(trained, std::bit_ceil(std::max<uint64_t>(prompt + max_tokens, 256))));
 }
 
-/// The text as it comes, up to the first of the texts that stop it; what may become one of them is
-/// held back until it cannot.
+/// The answer's text as it comes, up to the first text that stops it; holds back text that may
+/// become one of these.
 struct Answer {
   const std::vector<std::string> &stops;
   const bool as_json;
@@ -58,14 +58,14 @@ struct Answer {
     return answer.has_stopped || !std::cout; // or nobody reads on
   }
 
-  /// What is held back still, at the end.
+  /// Gives the text that is still held back at the end.
   void finish() {
     if (!has_stopped)
       give(held.size());
   }
 
 private:
-  /// The longest end of what is held that one of the stops begins with.
+  /// The longest end of the held text that begins one of the stops.
   size_t begun() const {
     size_t longest = 0;
     for (const std::string &stop : stops)

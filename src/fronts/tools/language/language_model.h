@@ -1,4 +1,4 @@
-// What the commands on language models share: the table of libcugrt-llm and its handles.
+// Parts that the commands on language models share: the table of libcugrt-llm and its handles.
 #pragma once
 
 #include "tool.h"
@@ -33,7 +33,7 @@ void bench_language_model(const std::string &path, const cugrt::RuntimeOptions &
 void bench_language_shares(const std::string &path, const cugrt::RuntimeOptions &device,
                            const LanguageOptions &options, const struct ShareOptions &shown);
 
-/// The module that a session would compile; `memory` is told what it would take.
+/// The module that a session would compile; `memory` gets the memory that it would take.
 cugrt::Module plan_language_model(const std::string &path, const LanguageOptions &options,
                                   cugrt_llm_memory &memory);
 

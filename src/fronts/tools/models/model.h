@@ -36,7 +36,7 @@ LoadedModule load_any(const std::string &path, const ImportOptions &import,
 /// Nanoseconds of the steady clock, which launch records are in, too.
 int64_t now_ns();
 
-/// What took how long on the host.
+/// A task and its time on the host.
 struct Span {
   std::string name, category;
   int64_t begin_ns = 0, end_ns = 0;

@@ -30,7 +30,7 @@ Named find_input(const cugrt_onnx_model *model, const std::string &argument) {
   return best;
 }
 
-/// With commas.
+/// The numbers with commas.
 std::string integers_text(const Array &array) {
   auto read = [&](auto example) {
     std::string text;

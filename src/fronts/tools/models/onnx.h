@@ -53,7 +53,7 @@ public:
 
 private:
   std::string path_;
-  /// What the model's views of given inputs look into; stays with it.
+  /// Bytes of given inputs that the model's views refer to; lives as long as it.
   std::shared_ptr<std::vector<Array>> given_ = std::make_shared<std::vector<Array>>();
   std::vector<std::string> given_names_, renamed_;
   std::shared_ptr<cugrt_onnx_model> model_;

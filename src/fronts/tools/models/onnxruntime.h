@@ -24,7 +24,7 @@ struct OnnxRuntimeAnswer {
   double median_us = 0; // of timed runs
 };
 
-/// What a run of ours was given, under the file's names.
+/// The inputs of a run of ours, under the file's names.
 OnnxRuntimeRequest same_inputs(const std::string &model, const ImportOptions &import,
                                const OnnxInputs &inputs, const std::vector<Argument> &arguments);
 

@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// As instances are reckoned where nothing was measured; see cugrt_costs.
+// The default costs of instances; see cugrt_costs.
 constexpr uint64_t kNodeBytes = 10 << 10, kInstanceBytes = 16 << 10;
 // Weights lie at multiples of it.
 constexpr uint64_t kWeightAlignment = 256;
@@ -115,7 +115,7 @@ GroupMember group_member(const std::string &name, const std::string &report) {
 
 namespace {
 
-/// A weight that a member has in memory of its own, by what tells it from others.
+/// A weight that a member has in memory of its own, and its identity.
 struct OwnWeight {
   uint64_t bytes = 0;
   std::vector<std::string_view> parts; // its bytes; of a computed one a recipe, and its sources'
@@ -128,7 +128,7 @@ uint64_t aligned_sum(const std::map<std::string, OwnWeight> &weights) {
   return sum;
 }
 
-/// By name; those whose bytes are known.
+/// Keyed by name; weights whose bytes are known.
 std::map<std::string, OwnWeight> own_weights(const GroupMember &member,
                                              const cugrt::Weights &weights) {
   std::map<std::string, std::string_view> tensors;

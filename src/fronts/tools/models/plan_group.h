@@ -8,7 +8,7 @@
 
 namespace tool {
 
-/// What a model of a group takes at the upper bounds of its symbols. Bytes.
+/// Memory of a model in a group at the upper bounds of its symbols. Bytes.
 struct GroupMember {
   std::string name, word; // "": none
   uint64_t weights = 0, arena = 0, results = 0, caches = 0;
@@ -38,11 +38,11 @@ struct GroupPlan {
   /// Weights, those that models share once, arenas, results and caches; instances have budgets of
   /// their own.
   uint64_t total() const;
-  /// What runs at least need: the weights of all but one word's or model's may be away.
+  /// Least memory of runs: the weights of all but one word or model may be away.
   uint64_t least() const;
 };
 
-/// From the report in JSON of a module, or of a pack: what the plan needs that needs most.
+/// Reads a module's or pack's report in JSON: the memory of the plan that needs most.
 GroupMember group_member(const std::string &name, const std::string &report);
 /// Tensors that a member has alike with an earlier one lie there once, by the rule of groups: where
 /// at least half of what that one has of its own is read. `sets`: of each member; null: not known.
@@ -52,7 +52,7 @@ void set_word(GroupPlan &plan, const std::string &setting);
 
 std::string group_text(const GroupPlan &plan);
 std::string group_json(const GroupPlan &plan);
-/// One bar a model over one axis of addresses; shared arenas stand at one place.
+/// One bar for each model over one axis of addresses; shared arenas stand at one place.
 std::string group_svg(const GroupPlan &plan);
 
 } // namespace tool

@@ -1,5 +1,5 @@
-// cugrt attribute: an export of Nsight Systems by what the kernels of graphs are: op, binding,
-// place.
+// cugrt attribute: sums an export of Nsight Systems by op, binding or place of the kernels of
+// graphs.
 //
 // The map is a session's report of its graphs as JSON: session_graph_report, to which `cugrt trace
 // --graphs` adds ops and the names of an ONNX file's nodes.

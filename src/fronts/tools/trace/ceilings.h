@@ -1,4 +1,4 @@
-// What a device can do at most, by its attributes and the table ceilings.def.
+// The most that a device can do, by its attributes and the table ceilings.def.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -18,7 +18,7 @@ struct Ceilings {
   double bytes = 0;        // of memory, a microsecond; 0: not known
   Operations operations{}; // a microsecond, of each kind alone; 0: not known
 
-  /// What takes `us` microseconds as a part of what memory gives; none where that is not known.
+  /// The part of the memory's rate that `us` microseconds use; none if that is unknown.
   std::optional<double> of_memory(double bytes_moved, double us) const;
   /// The time that these operations take at the ceilings, as a part of `us`.
   std::optional<double> of_operations(const Operations &done, double us) const;
@@ -26,8 +26,8 @@ struct Ceilings {
   std::string text() const;
 };
 
-/// `device`: one of the doctor's report as JSON. Memory gives two transfers a clock of its bus; of
-/// an integrated device the driver tells another clock. Clocks are the highest that it may have.
+/// `device`: a device of the doctor's report as JSON. Memory gives two transfers a clock of its
+/// bus; for an integrated device the driver reports another clock. Clocks are the highest ones.
 Ceilings device_ceilings(const nlohmann::ordered_json &device, bool emulated);
 
 } // namespace tool

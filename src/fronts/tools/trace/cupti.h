@@ -1,6 +1,6 @@
-// What ran on the device as CUPTI tells it: kernels, copies and fills, with the nodes of graphs
-// that they belong to. CUPTI is opened when it is first asked for; of a driver that is emulated it
-// is the driver's own.
+// Work on the device as CUPTI reports it: kernels, copies and fills, with their nodes
+// of graphs. The first use opens CUPTI; for an emulated driver it is the driver's
+// own.
 #pragma once
 
 #include <cstdint>

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Of "fused_matmul_add_f32 %x": what is behind the space.
+/// The text behind the space of "fused_matmul_add_f32 %x".
 std::string value_of_step(const std::string &step) {
   const size_t space = step.find(' ');
   return space == std::string::npos ? step : step.substr(space + 1);
@@ -99,8 +99,8 @@ template <class Visit> static void each_op(const cugrt::Module &module, Visit vi
   }
 }
 
-/// Of "(%v1, %blk.0.attn_q.weight, none)": the first operand that is a tensor of a file; "" where
-/// there is none.
+/// The first operand in "(%v1, %blk.0.attn_q.weight, none)" that is a tensor of a file; "" if there
+/// is none.
 static std::string tensor_in(const std::string &operands) {
   for (size_t at = operands.find('%'); at != std::string::npos; at = operands.find('%', at + 1)) {
     const std::string name = operands.substr(at + 1, operands.find_first_of(",) ", at) - at - 1);
@@ -191,7 +191,7 @@ std::vector<TimedGraph> NodeReader::read(cugrt_session *session) {
   cugrt_text *text = nullptr;
   cugrt::check(cugrt::api().session_graph_report(session, CUGRT_REPORT_JSON, &text));
   const Json instances = Json::parse(cugrt::detail::take_text(text));
-  // Those that were not launched since the last time have nothing to tell.
+  // Instances that were not launched since the last time have nothing to report.
   Json launched = Json::array();
   uint64_t last = last_launch_;
   for (const Json &instance : instances)

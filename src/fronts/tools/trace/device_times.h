@@ -1,5 +1,5 @@
-// Nodes of graphs with their times on the device and what they come from: what `cugrt trace
-// --device` draws and `cugrt bench --by` adds up.
+// Nodes of graphs with their times on the device and their origins, which `cugrt trace --device`
+// draws and `cugrt bench --by` sums.
 #pragma once
 
 #include "ceilings.h"
@@ -16,7 +16,7 @@
 
 namespace tool {
 
-/// One node of a launch.
+/// A node of a launch.
 struct TimedNode {
   std::string op;      // "softmax", or what a fused kernel is made of: "fused_matmul_add"
   std::string kernel;  // the entry, or the kind of a node that is none
@@ -29,8 +29,8 @@ struct TimedNode {
   double begin_us = 0, end_us = 0; // from the launch's begin
 };
 
-/// What the plan says of the step that a node is: its operations, and of a pack with names op and
-/// place, else "".
+/// The plan's facts about a node's step: its operations, and op and place, if a pack has names,
+/// else "".
 struct StepOfNode {
   std::optional<Operations> operations{};
   std::string op, place;
@@ -44,20 +44,20 @@ struct TimedGraph {
   double total_us() const { return nodes.empty() ? 0 : nodes.back().end_us; }
 };
 
-/// What nodes of a model's graphs come from.
+/// Origins of nodes of a model's graphs.
 struct NodeNames {
   std::string source;                        // its file
   std::map<std::string, std::string> ops;    // by value: "softmax" of "x"; of a pack: none
   std::map<std::string, std::string> places; // by value: nodes of an ONNX file
-  /// By line of the module: of a language model, whose functions have values alike, and of what
-  /// passes make of an ONNX file's nodes.
+  /// Keyed by line of the module: for a language model, whose functions have equal values, and for
+  /// ops that passes make of an ONNX file's nodes.
   std::map<uint32_t, std::string> ops_of_lines, places_of_lines;
   /// A list of reports of plans as JSON, with operations at these values of symbols.
   std::function<nlohmann::json(const Symbols &)> plan_reports;
 };
 /// The model outlives them.
 NodeNames names_of(const Model &model);
-/// Of a module that is a GGUF file's: places are names of tensors, of what reads none the layer.
+/// For a GGUF file's module: places are names of tensors; a node that reads none has its layer.
 NodeNames names_of_language_model(const cugrt::Module &module, const std::string &source);
 
 /// Times of the nodes of one session's graphs: by CUPTI, or by events between nodes, with which it
@@ -72,11 +72,11 @@ public:
   bool by_events() const { return !cupti_; }
   /// Whether the last read found nodes of every graph that was launched.
   bool found_all() const { return found_all_; }
-  /// In the place of a CUPTI whose nodes are not found; says why.
+  /// Uses events in place of a CUPTI that finds no nodes; returns the reason.
   std::string use_events();
-  /// From now on of another session.
+  /// From now on reads another session.
   void restart() { last_launch_ = 0; }
-  /// Of work that has ended. By CUPTI: of every launch since the last call, in their order. By
+  /// Reads work that has ended. With CUPTI: every launch since the last call, in order. With
   /// events: the last launch of each instance that was launched since.
   std::vector<TimedGraph> read(cugrt_session *session);
   /// The session's report of its graphs with an op and a place at each node.
@@ -85,10 +85,10 @@ public:
 private:
   std::vector<TimedGraph> read_activities(const nlohmann::ordered_json &instances);
   std::vector<TimedGraph> read_events(const nlohmann::ordered_json &instances);
-  /// Without its times.
+  /// The node without its times.
   TimedNode timed_node(const nlohmann::ordered_json &node, size_t number, const std::string &region,
                        const StepOfNode &of) const;
-  /// Of each node of an instance of the session's report.
+  /// Steps of the nodes of an instance in the session's report.
   std::vector<StepOfNode> steps_of(const nlohmann::ordered_json &instance);
 
   NodeNames names_;
@@ -99,12 +99,12 @@ private:
 };
 
 /// A session whose nodes of graphs are timed: by CUPTI, where it is there and its nodes are found,
-/// else by events between nodes. CUPTI leaves graphs as they are and tells of nodes in bodies of
+/// else by events between nodes. CUPTI leaves graphs as they are and reports nodes in bodies of
 /// conditionals; with events a graph has twice as many nodes, and a body is part of its
 /// conditional.
 class NodeTimes {
 public:
-  /// Where there is a CUPTI, another session runs once with `values` to see whether it tells of
+  /// If there is a CUPTI, another session runs once with `values` to see whether it reports
   /// nodes.
   NodeTimes(Model &model, cugrt_session_options options, std::span<const cugrt::Value> values);
 
@@ -118,16 +118,16 @@ private:
   std::optional<cugrt::Session> session_;
 };
 
-/// Of "/model/layers.0/mlp/MatMul", as exporters name nodes by the modules that they are in,
-/// "/model/layers.0", and of "blk.0.attn_q.weight" "blk.0": up to the first part that ends in a
-/// number, else all but the last part. Of "file:line" all of it.
+/// The layer of a place: "/model/layers.0" for "/model/layers.0/mlp/MatMul", as exporters name
+/// nodes by their modules, and "blk.0" for "blk.0.attn_q.weight": up to the first part that ends in
+/// a number, else all but the last part. All of a "file:line".
 std::string layer_of(const std::string &place);
 
 /// "fused_matmul_add" of "fused_matmul_add_f32_1 %x"; of a kernel that is not fused the op that
 /// gives its value, "softmax" of "softmax_rows_f32 %x".
 std::string op_of_step(const std::string &step, const std::map<std::string, std::string> &ops);
 
-// Which node of a session's graphs a node is that a profiler tells of.
+// Finds the node of a session's graphs that a profiler reports.
 
 /// A node of a report of graphs, in the graph's order.
 struct KnownNode {

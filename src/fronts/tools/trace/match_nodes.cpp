@@ -9,7 +9,7 @@ namespace tool {
 
 namespace {
 
-/// Of each graph the nodes that no id has told.
+/// For each graph, the nodes without a match by id.
 using Untold = std::vector<std::vector<uint32_t>>;
 
 /// The index of the graph whose untold nodes have these kernels; none where no graph has them, or
@@ -66,7 +66,7 @@ std::vector<std::optional<NodeMatch>> match_nodes(std::span<const ToldNode> told
           matches[i] = NodeMatch{*graph, untold[*graph][i - begin], false};
       continue;
     }
-    // Those that have no ids stand beside the others.
+    // Nodes without ids stand beside the others.
     for (size_t i = begin; i < end; ++i)
       for (uint32_t n = 0; !matches[i] && n < graphs[*known].size(); ++n)
         if (const KnownNode &node = graphs[*known][n];

@@ -1,4 +1,4 @@
-// Time of nodes added up by what they are; see shares.h.
+// Sums the time of nodes by kind; see shares.h.
 #include "shares.h"
 
 #include "arguments.h"
@@ -42,7 +42,7 @@ Shares measure_shares(Model &model, const ShareOptions &options,
   return shares;
 }
 
-/// Of the device that the runtime is on.
+/// Ceilings of the runtime's device.
 Ceilings ceilings_of(cugrt::Runtime &runtime) {
   const cugrt_runtime_info info = runtime.info();
   if (info.emulated)
@@ -118,7 +118,7 @@ nlohmann::ordered_json operations_json(const Share &share) {
 } // namespace
 
 /// Rows add up to the time of the graphs: where nodes overlap, time counts for the one that ends
-/// first. Of one run after another; what several regions take is added up.
+/// first. Runs follow each other; times of several regions are summed.
 void Shares::add(std::span<const TimedGraph> graphs, const std::string &by, unsigned runs,
                  bool counts) {
   for (const TimedGraph &graph : graphs) {

@@ -13,7 +13,7 @@ struct ShareOptions {
   bool json = false;
 };
 
-/// What nodes of one name spend.
+/// Time of the nodes with one name.
 struct Share {
   double us = 0; // of a run
   size_t nodes = 0;
@@ -24,7 +24,7 @@ struct Share {
 
 struct Shares {
   std::map<std::string, Share> rows;
-  /// Of one of `runs` runs; nodes, bytes and operations are those of the one that `counts`.
+  /// Adds one of `runs` runs; nodes, bytes and operations are those of the one that `counts`.
   void add(std::span<const TimedGraph> graphs, const std::string &by, unsigned runs, bool counts);
 };
 
@@ -43,7 +43,7 @@ private:
   nlohmann::ordered_json rows_ = nlohmann::ordered_json::array();
 };
 
-/// For each value of the symbols what its graphs' nodes take.
+/// Sums the nodes of graphs for each value of the symbols.
 void bench_shares(const ModelOptions &model, const ShareOptions &options);
 
 } // namespace tool

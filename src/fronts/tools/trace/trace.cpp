@@ -205,8 +205,8 @@ int64_t run_once(Model &model, cugrt::Session &session, const std::string &key,
   return done - begin;
 }
 
-/// What the same runs take without events in the graphs, in ns: the least of `repeat` behind one
-/// that builds.
+/// Time in ns of the same runs without events in the graphs: the least of `repeat`, after one that
+/// builds.
 int64_t run_untimed(Model &model, std::span<const cugrt::Value> values, unsigned repeat) {
   cugrt::Session session = model.open(cugrt::detail::sized<cugrt_session_options>());
   int64_t least = INT64_MAX;
@@ -228,7 +228,7 @@ void write(const std::string &path, const Json &json) {
   write_whole(path, json.dump(1) + "\n");
 }
 
-/// The symbols of a run whose nodes are timed: what is not set has its least value, which is said.
+/// Symbols of a timed run; one without a setting has its least value, and a message says so.
 Symbols complete(const Model &model, Symbols symbols) {
   for (const auto &[name, value] : model.least_of_missing(symbols)) {
     std::fprintf(stderr, "cugrt: %s is not set: it is %lld, its least value\n", name.c_str(),

@@ -113,7 +113,7 @@ void GroupQuery::turn() {
   k_ = rotated(c, k_, cosines, sines, interleaved);
 }
 
-/// As many as the longest sequence has keys behind the step, or as the cache has, where that has
+/// As many as the longest sequence has keys behind the step, or as the cache has, if there is
 /// room.
 E GroupQuery::rows_of_cache() {
   c.ignore_input(6); // without a cache it is the number of queries
@@ -125,7 +125,7 @@ E GroupQuery::rows_of_cache() {
     c.unsupported("total_sequence_length is only known on the device, and decides sizes");
   ir::ExprPool &exprs = c.w.exprs();
   const E more = exprs.max(exprs.sub(known->ints[0], before_), c.constant(0));
-  // Of padded queries the total is a bound, else they and the cache are all that there is.
+  // For padded queries the total is a bound, else they and the cache are all.
   return exprs.add(before_, c.has(16) ? more : exprs.min(more, queries_));
 }
 

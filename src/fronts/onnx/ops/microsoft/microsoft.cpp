@@ -1,5 +1,5 @@
-// What ONNX Runtime's tools write in place of ONNX's ops, domain com.microsoft: products and
-// convolutions with what follows them, forms of Gelu and of layer norms, weights of few bits.
+// Ops of domain com.microsoft, which ONNX Runtime's tools write in place of ONNX's ops: products
+// and convolutions with the ops behind them, forms of Gelu and of layer norms, weights of few bits.
 #include "base/type/element.h"
 #include "fronts/onnx/call.h"
 #include "fronts/onnx/file/block_weights.h"
@@ -11,7 +11,7 @@ namespace cugrt::onnx {
 
 namespace {
 
-/// What the op of ONNX makes of the node.
+/// The result of ONNX's op on the node.
 V by_standard(Call &c, std::string_view op) {
   if (Handler handler = find_handler("", op); handler && c.wants(0))
     handler(c);
@@ -242,8 +242,8 @@ void matmul_n_bits(Call &c) {
   c.result(c.has(5) ? c.binary(Op::add, y, c.value(5)) : y);
 }
 
-/// Parts of a table of few bits a number, each like Gather's, which is held in blocks along an axis
-/// with a scale and a zero point each. In bytes the numbers are packed along the last axis.
+/// Parts of a table of few bits a number, as in Gather, which is held in blocks along an axis with
+/// a scale and a zero point each. Bytes have the numbers packed along the last axis.
 void gather_blocks(Call &c) {
   const int64_t bits = c.integer("bits", 4), block = c.integer("block_size", 128);
   V x = c.value(0), ids = positions(c, 1), scales = c.value(2), zero = c.value(3);

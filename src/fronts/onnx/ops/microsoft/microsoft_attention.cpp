@@ -90,7 +90,7 @@ V angles(Call &c, V table, V positions) {
 
 namespace {
 
-/// Of a mask of keys: [batch] lengths, [batch, keys] or [batch, queries, keys] of 0 and 1.
+/// The bias of a mask of keys: [batch] lengths, [batch, keys] or [batch, queries, keys] of 0 and 1.
 V mask_bias(Call &c, V mask, DType dtype, E batch, E keys) {
   if (!mask.valid())
     return {};
@@ -117,12 +117,12 @@ V joined(Call &c, V past, V fresh, V place) {
                           : written(c, past, fresh, place, {}, c.constant(0));
 }
 
-/// What attention is over: heads of queries, keys and values.
+/// Operands of attention: heads of queries, keys and values.
 struct Heads {
   V q, k, v; // [batch, heads, length, size]
 };
 
-/// Where keys stand in the room of a cache, the place [1, 1] of the first new one is given.
+/// If keys stand in the room of a cache, `place` [1, 1] is the first new one.
 void finish(Call &c, Heads x, V place, V mask, V bias) {
   c.ignore({"mask_filter_value"}); // of a mask, which reads it
   ir::ExprPool &exprs = c.w.exprs();
@@ -190,8 +190,8 @@ void multi_head_attention(Call &c) {
   finish(c, x, place, c.value(4), c.value(5));
 }
 
-/// With its projection: [batch, length, in] times [in, 3 * hidden], and a cache [2, batch, heads,
-/// ..].
+/// Attention with its projection: [batch, length, in] times [in, 3 * hidden], and a cache [2,
+/// batch, heads, ..].
 void microsoft_attention(Call &c) {
   const int64_t heads = c.integer("num_heads", 0);
   V x = c.value(0), w = c.value(1);

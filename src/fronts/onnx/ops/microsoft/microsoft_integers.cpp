@@ -1,5 +1,5 @@
-// Ops on bytes as ONNX Runtime's quantisation tools write them, domain com.microsoft. Products stay
-// integers; what is element by element goes through f32, as there.
+// Ops on bytes of domain com.microsoft, as ONNX Runtime's quantisation tools write them. Products
+// stay integers; elementwise ops go through f32, as there.
 #include "fronts/onnx/ops/integers.h"
 
 namespace cugrt::onnx {
@@ -119,7 +119,7 @@ void qlinear_concat(Call &c) {
   output(c, c.concat(parts, c.axis(c.integer("axis", 1), c.rank(parts[0]))), 0, 2);
 }
 
-/// Of weights of bytes: the inputs once, the state in each step made bytes.
+/// With weights of bytes: makes the inputs bytes once, the state in each step.
 void lstm(Call &c) {
   V x = c.value(0), w = c.value(1), r = c.value(2);
   if (c.rank(x) != 3 || c.rank(w) != 3 || c.rank(r) != 3)
@@ -139,7 +139,7 @@ void lstm(Call &c) {
   if (directions < 1 || directions > 2)
     return c.w.fail(Code::parse_error, "there are one or two directions");
   const Bytes bytes = dynamically_quantized(c, x);
-  /// Of one direction: one number, or one a column.
+  /// The numbers of one direction: one, or one a column.
   auto of = [&](size_t input, int64_t i) {
     V v = c.value(input);
     if (!v.valid())
