@@ -1,4 +1,4 @@
-// The first of two walks over a group: finds what is read at which index. element_text.cpp has the
+// The first of two walks over a group: finds the index of every reading. element_text.cpp has the
 // second one, which writes.
 #include "compiler/fused/element_code.h"
 

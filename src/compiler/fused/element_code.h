@@ -1,8 +1,8 @@
 // CUDA C++ for one element of a value of a group, from elements of the group's inputs.
 //
-// Each value is asked for at an index: coordinates in a *space*, the dimensions of what is
-// computed. Broadcasting drops coordinates and transposition permutes them, so that an input is
-// read at a sum of coordinates times strides. Where that does not reach, a new space begins, whose
+// Each value is asked for at an index: coordinates in a *space*, the dimensions of the computed
+// value. Broadcasting drops coordinates and transposition permutes them, so that an input is read
+// at a sum of coordinates times strides. Where that does not reach, a new space begins, whose
 // linear index is such a sum in the old one, with a constant, a position that is read or
 // coordinates beyond an edge added: reshape, slice, the parts of a concat, pads, rows by number.
 // Coordinates are made by division where they are needed at all, over the fewest dimensions (merge,
@@ -15,7 +15,7 @@
 //                                        concat = x1[i_r2];
 //                                      }
 //
-// What is computed within a branch lies in spaces of its own, so nothing outside refers to it.
+// Values computed within a branch lie in spaces of its own, so nothing outside refers to them.
 #pragma once
 
 #include "compiler/fused/fused_group.h"
@@ -163,7 +163,7 @@ private:
     std::string text; // of the written expression
   };
 
-  // Finds what is read at which index (element_code.cpp).
+  // Finds the index of every reading (element_code.cpp).
   Result<uint32_t> visit(uint32_t value, const Index &index);
   Result<uint32_t> visit_op(uint32_t op, const Index &index);
   Result<uint32_t> visit_function(uint32_t op, const Index &index);

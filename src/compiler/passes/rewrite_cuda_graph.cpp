@@ -13,7 +13,7 @@
 // A lifted function's parameters are contiguous: of a tensor with strides it takes the bytes that
 // it lies in, and makes the view again.
 //
-// compiler/planner/published/analysis.h decides what is a region. The pass wants storage planned
+// compiler/planner/published/analysis.h decides on regions. The pass wants storage planned
 // (PlanMemory): an unplanned allocation is fresh in each run, so nothing that touches it is static.
 #include "compiler/ir_names.h"
 #include "compiler/passes/all_passes.h"

@@ -1,4 +1,4 @@
-// Examines which driver, device, compiler and cache are there, what is missing and what to do.
+// Examines driver, device, compiler and cache, and says what is missing and how to get it.
 #pragma once
 
 #include "base/compiler_report.h"

@@ -1,7 +1,7 @@
 // Mailbox for instances that were made ahead: any thread puts them in, the session's thread takes
 // them out when it next looks for an instance.
 //
-// What is in it belongs to nobody else: graph objects need no lock on their way. Bounded, so that a
+// Its instances belong to nobody else: graph objects need no lock on their way. Bounded, so that a
 // session that never runs does not collect instances without end; each brings its bytes of the
 // budget with it. A key is made by one thread at a time: whoever wants the same waits for that one.
 #pragma once

@@ -252,7 +252,7 @@ private:
     weights.kind = static_cast<PackWeights::Kind>(kind);
     bool is_file = weights.kind == PackWeights::Kind::file;
     CUGRT_TRY(manifest.text(weights.file_name, "the name of the weights' file"));
-    // A pack of unknown origin must not choose what is read elsewhere.
+    // A pack of unknown origin must not choose which other files are read.
     std::string_view name = weights.file_name;
     if (is_file == name.empty() || name.find('/') != name.npos || name == "." || name == "..")
       return manifest.error("the weights' file '" + std::string(name) +

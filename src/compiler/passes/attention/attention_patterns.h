@@ -15,7 +15,7 @@
 //   guard     where() that makes rows 0 of which nothing is seen: by is_nan of the softmax, or by
 //             the mask's largest element
 //
-// All of it lies in one block, and what is computed between the products is read by nothing else.
+// All ops lie in one block, and nothing else reads the values between the products.
 #pragma once
 
 #include "ops/table/ops.h"

@@ -9,7 +9,7 @@
 // that is dead then; so is the one behind. Factors of rows of scores go into the queries. Masks
 // become one, added in the dtype in which they were added to the scores. Where it may hide a whole
 // row by -infinity, whose softmax is NaN, that row of the mask becomes NaN: the op alone would give
-// 0. What is dead is left to EliminateDeadBindings.
+// 0. EliminateDeadBindings removes dead bindings.
 #include "base/type/element.h"
 #include "compiler/ir_names.h"
 #include "compiler/passes/all_passes.h"
