@@ -38,8 +38,8 @@ std::string counted(uint64_t count, const char *what, uint64_t bytes = 0) {
   return bytes ? text + " (" + std::to_string(bytes) + " bytes)" : text;
 }
 
-// What the program has not destroyed itself. Graphs, and memory that belongs to no context, are
-// left when the last context goes; libraries may outlive it.
+// Lists objects that the program has not destroyed. Graphs, and memory that belongs to no context,
+// are left when the last context goes; libraries may outlive it.
 std::string leftovers(Driver &driver, const Context &context) {
   bool last = driver.contexts.size() == (driver.contexts.find(context.handle) ? 1 : 0);
   MemoryTable::Usage usage = driver.allocations->usage_of(&context, last);
@@ -64,7 +64,7 @@ std::string leftovers(Driver &driver, const Context &context) {
   return text;
 }
 
-// After a fault every call fails, those that free as well: what is left then is no leak of the
+// After a fault every call fails, also those that free: objects left then are no leak of the
 // program's.
 void report_leftovers(Driver &driver, const Context &context) {
   if (!driver.findings.enabled(Check::leak) || driver.scheduler->poison() != CUDA_SUCCESS)
@@ -80,7 +80,7 @@ void report_leftovers(Driver &driver, const Context &context) {
   }
 }
 
-// Where the way on must not fail.
+// Reports a fault where the caller must go on.
 void tell(Driver &driver, const char *fault) {
   try {
     driver.report(Check::fault, fault);
@@ -89,7 +89,7 @@ void tell(Driver &driver, const char *fault) {
 }
 
 // "Destroys and cleans up all resources associated with the context": with nothing else to run, a
-// stream that waits for a word in memory waits no longer, and what follows it is not run.
+// stream that waits for a word in memory stops waiting, and its later work is not run.
 void wait_or_drop(Driver &driver, const Context &context, const std::vector<TaskPtr> &tasks) {
   Scheduler::Which waits = [&](const Task &task) { return task.context == &context; };
   bool dropped = false;
@@ -104,7 +104,7 @@ void wait_or_drop(Driver &driver, const Context &context, const std::vector<Task
          "and the work that follows it are dropped");
 }
 
-// Waits for the context's pending work, then frees what it holds. Taken and left with the lock;
+// Waits for the context's pending work, then frees its objects. The lock is held before and after;
 // allocates nothing.
 void empty_context(Driver &driver, const Ref<Context> &context, const std::vector<TaskPtr> &tasks,
                    Lock &lock) {

@@ -64,7 +64,7 @@ CUresult copy_in_stream(Driver &driver, CUstream handle, const CUDA_MEMCPY3D &co
 CUresult copy(CUstream stream, const CUDA_MEMCPY3D &copy, bool wait = false) {
   return call([&](Driver &driver) { return copy_in_stream(driver, stream, copy, wait); });
 }
-/// In the legacy stream, waiting for it.
+/// Copies in the legacy stream and waits for it.
 CUresult copy(const CUDA_MEMCPY3D &parameters) { return copy(nullptr, parameters, true); }
 
 CUDA_MEMCPY3D host_to_device(CUdeviceptr to, const void *from, size_t bytes) {

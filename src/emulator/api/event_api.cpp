@@ -71,7 +71,7 @@ LOCKED_CALL(cuEventRecordWithFlags, handle, stream_handle, flags) {
   if (flags & ~unsigned(CU_EVENT_RECORD_EXTERNAL))
     return CUDA_ERROR_INVALID_VALUE;
   CUGRT_EMU_NEED(Event, event, driver.events.find(handle), CUDA_ERROR_INVALID_HANDLE);
-  // With handles of both no context need be current.
+  // With handles of both, no context need be current.
   CUGRT_EMU_FIND(Stream, stream, find_stream_any, driver, stream_handle);
   CUGRT_EMU_TRY(driver.scheduler->poison());
   // "The event and stream must be from the same context"

@@ -201,7 +201,7 @@ CALL(cuOccupancyMaxPotentialBlockSizeWithFlags, grid, block, handle, shared_of, 
     Lock lock(driver.mutex);
     CUGRT_EMU_TRY(find(driver, handle, &function));
   }
-  // Without the lock: shared_of is the program's.
+  // Runs without the lock, since shared_of is the program's.
   return best_block(driver, *function, grid, block, shared_of, shared_bytes, limit);
 }
 
@@ -217,7 +217,7 @@ FUNCTION_CALL(cuOccupancyAvailableDynamicSMemPerBlock, bytes, handle, blocks, bl
   return CUDA_SUCCESS;
 }
 
-/// What a launch of `config` would be, as far as occupancy asks.
+/// Fills in a launch of `config`, as far as occupancy needs it.
 static CUresult work_of(Driver &driver, CUfunction handle, const CUlaunchConfig &config,
                         KernelWork *out) {
   CUGRT_EMU_TRY(find(driver, handle, &out->function));
@@ -244,7 +244,7 @@ static uint64_t resident_blocks(const Driver &driver, const KernelWork &work) {
          multiprocessors(driver, work.green.get());
 }
 
-// Of which multiprocessors share clusters nothing is known here: as many as fit on the device.
+// Which multiprocessors share clusters is unknown here: as many clusters as fit on the device.
 LOCKED_CALL(cuOccupancyMaxActiveClusters, clusters, handle, config) {
   if (!clusters || !config)
     return CUDA_ERROR_INVALID_VALUE;

@@ -78,7 +78,7 @@ Multiprocessors of_device(const DeviceProfile &profile) {
   return all;
 }
 
-/// Of a green context, or where it is nullptr of the device.
+/// Gives the resource of a green context, or of the device if it is nullptr.
 CUresult give_resource(Driver &driver, const GreenContext *green, CUdevResourceType type,
                        CUdevResource *out) {
   if (!out)

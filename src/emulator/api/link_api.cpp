@@ -7,7 +7,7 @@
 
 namespace cugrt::emulator::api {
 
-/// Body gets the driver and the live state, with the lock. What it answers is told in the log.
+/// `body` gets the driver and the live state, with the lock held. The log gets its answer.
 template <class Body> static CUresult link_call(CUlinkState handle, Body &&body) {
   return locked_call([&](Driver &driver) -> CUresult {
     Ref<LinkState> state = driver.links.find(handle);
@@ -69,7 +69,7 @@ static CUresult complete(Driver &driver, LinkState &state) {
       return refuse(driver, state, part.status().to_string(), CUDA_ERROR_INVALID_PTX);
     parts.push_back(std::move(part).value());
   }
-  // No document says what the answer to undefined and to doubly defined names is.
+  // No document says how undefined and doubly defined names are answered.
   if (auto linked = link(std::move(parts), state.names); !linked.ok())
     return refuse(driver, state, linked.status().to_string(), CUDA_ERROR_UNKNOWN);
   std::string image = linked_image(state.texts, state.options.max_registers);

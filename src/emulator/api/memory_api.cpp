@@ -4,7 +4,7 @@
 
 namespace cugrt::emulator::api {
 
-// Body gets the driver and the current context, with the lock held. For calls that a capture
+// `body` gets the driver and the current context, with the lock held. For calls that a capture
 // forbids as potentially unsafe.
 template <class Body> static CUresult memory_call(Body &&body) {
   return locked_call([&](Driver &driver, Lock &lock) -> CUresult {
@@ -108,7 +108,7 @@ CALL(cuMemGetAddressRange_v2, base, bytes, address) {
 }
 
 ENTRY(cuMemAllocHost_v2, out, bytes) {
-  // With unified addressing such memory is mapped; cuMemHostAlloc's is asked for.
+  // With unified addressing such memory is mapped; cuMemHostAlloc maps it if asked.
   return allocate_host(out, bytes, CU_MEMHOSTALLOC_DEVICEMAP);
 }
 

@@ -1,4 +1,4 @@
-// Modules: loading, unloading, and what is in them.
+// Modules: loads and unloads them, and finds their parts.
 #include "emulator/driver/code/jit_options.h"
 #include "emulator/driver/code/module.h"
 #include "emulator/graph/stream.h"
@@ -44,7 +44,7 @@ CALL(cuModuleLoad, out, path) {
   CUGRT_EMU_TRY(read_image(path, &image));
   std::string_view ptx;
   CUGRT_EMU_TRY(image_text(driver, image.c_str(), &ptx));
-  // What a linked image says of its own length need not be so.
+  // A linked image may be wrong about its own length.
   return load_text(driver, out, ptx.substr(0, image.size()), {});
 }
 

@@ -66,7 +66,7 @@ static CUresult launch_by_state(CUfunction handle, int width, int height, CUstre
   });
 }
 
-// What the device or the kernel has no room for is refused by the launch.
+// The launch refuses sizes that the device or the kernel has no room for.
 ENTRY(cuFuncSetBlockShape, handle, x, y, z) {
   return state_call(handle, CUDA_ERROR_INVALID_HANDLE, [&](LaunchState &state) -> CUresult {
     if (x <= 0 || y <= 0 || z <= 0)

@@ -1,5 +1,5 @@
 // Memory pools of the device. Memory is taken when it is allocated and given back when it is freed,
-// so that what a pool has reserved is what is in use; its reuse settings are kept and change
+// so that a pool's reserved memory equals its used memory; its reuse settings are kept and change
 // nothing.
 #include "emulator/graph/stream.h"
 
@@ -140,7 +140,7 @@ CUresult allocate_from_pool(Driver &driver, size_t bytes, CUstream handle,
     return driver.refuse("allocating memory in a captured stream is");
   CUGRT_EMU_TRY(refuse_capture(driver, stream));
   Ref<MemoryPool> pool = named ? named : current_pool(driver);
-  // Only what is freed in stream order comes back later, on the device thread.
+  // Only memory freed in stream order comes back later, on the device thread.
   if (pool->max_bytes &&
       bytes > pool->max_bytes - std::min<uint64_t>(pool->used_bytes, pool->max_bytes))
     return CUDA_ERROR_OUT_OF_MEMORY;
@@ -195,7 +195,7 @@ POOL_CALL(cuMemPoolSetAttribute, handle, attribute, value) {
   return value ? set_attribute(*pool, attribute, value) : CUDA_ERROR_INVALID_VALUE;
 }
 
-// The one device has read and write access to its pools, for good.
+// The one device always has read and write access to its pools.
 POOL_CALL(cuMemPoolSetAccess, handle, map, count) {
   for (size_t i = 0; i < count; ++i) {
     if (!map || map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)

@@ -1,6 +1,6 @@
 // Virtual memory management: address ranges, physical memory, mappings and access.
 //
-// Physical memory is an anonymous file; mapping it twice shows the same bytes twice. What is mapped
+// Physical memory is an anonymous file; mapping it twice shows the same bytes twice. Mapped memory
 // can be used only after cuMemSetAccess, as documented; until then kernels and copies fault.
 #include "base/on_throw.h"
 #include "emulator/device/undefined_bytes.h"
@@ -65,8 +65,8 @@ void drop(Driver &driver, Ref<Physical> memory) {
     driver.allocations->give_back(bytes);
 }
 
-/// Memory that has been seen at another address, or is, counts as defined: what is known of its
-/// bytes is known by address.
+/// Memory that is or was seen at another address counts as defined, since undefined bytes are known
+/// by address.
 void note_mapping(Driver &driver, uint64_t address, const Driver::Mapping &mapping) {
   UndefinedBytes *undefined = driver.memory->undefined();
   if (!undefined)

@@ -160,7 +160,7 @@ CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc requ
 CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind) { return want(kind, true); }
 CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind) { return want(kind, false); }
 
-// What has ended is handed over, as CUPTI does without the flag for records that are not whole.
+// Hands over ended records, as CUPTI does without the flag for incomplete ones.
 CUptiResult cuptiActivityFlushAll(uint32_t) {
   return cupti_call([&](Driver &driver) {
     std::lock_guard lock(flush_mutex);

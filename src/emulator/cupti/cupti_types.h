@@ -1,6 +1,6 @@
-// What NVIDIA's cupti_activity.h declares, as far as the emulated CUPTI has it: the records of
-// CUPTI 13.4, of which those of earlier releases (seen from 12.6 on) are the beginnings. Toolkits
-// for compiling programs do not always bring that header.
+// Declarations of NVIDIA's cupti_activity.h that the emulated CUPTI has: the records of CUPTI 13.4,
+// of which those of earlier releases (seen from 12.6 on) are the beginnings. Toolkits for compiling
+// programs do not always bring that header.
 #pragma once
 
 #include <stddef.h>
@@ -24,7 +24,7 @@ enum CUpti_ActivityKind : uint32_t {
   CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL = 10,
 };
 
-/// What all records begin with.
+/// The begin of all records.
 struct CUpti_Activity {
   CUpti_ActivityKind kind;
 };

@@ -83,7 +83,7 @@ uint32_t Lowering::special_cell(Special special) {
   return it->second;
 }
 
-/// Offsets of the function's own .local and .shared variables, and places of its .param ones.
+/// Places the function's own .local and .shared variables, and its .param ones.
 Status Lowering::place_variables() {
   uint64_t parameter_offset = 0;
   for (size_t i = 0; i < function_.variables.size(); ++i) {

@@ -15,24 +15,24 @@
 
 namespace cugrt::emulator {
 
-/// Where the module's variables are, before its functions are decoded.
+/// Places of the module's variables, before its functions are decoded.
 struct Placement {
   std::vector<uint64_t> address;      // of each .global and .const variable; 0: not defined
   uint32_t function_shared_bytes = 0; // shared variables that .func functions use; at offset 0
   std::unordered_map<uint32_t, uint32_t> function_shared; // module variable to offset
-  /// Those that a .func function declares itself: by function and variable.
+  /// Variables that a .func function declares itself, keyed by function and variable.
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> own_shared;
 };
 
-/// What a function needs beside its code.
+/// Needs of a function beside its code.
 struct KernelNeeds {
   uint32_t static_shared_bytes = 0;
   uint32_t registers = 0;
   bool uses_heap = false; // calls malloc or free
 };
 
-/// A module's functions, decoded. codes[i] belongs to module.functions[i]; declarations, and
-/// functions with what is missing here, stay empty.
+/// A module's decoded functions. codes[i] belongs to module.functions[i]; declarations, and
+/// functions with unsupported parts, stay empty.
 struct Decoded {
   std::vector<std::unique_ptr<FunctionCode>> codes;
   std::vector<Status> missing; // of each function: the first thing in it that is not executed
@@ -49,7 +49,7 @@ struct Decoded {
   bool optimize = true;   // run the passes over decoded code
 };
 
-/// Errors: parse_error for what is malformed. What is legal and not executed stands in out.missing.
+/// Errors: parse_error for malformed text. out.missing lists legal opcodes that are not executed.
 Status decode_module(const ptx::Module &module, const Placement &placement, Decoded &out);
 
 } // namespace cugrt::emulator

@@ -1,4 +1,4 @@
-// What modifiers an instruction has, by the PTX ISA's syntax of it: forms.def.
+// Modifiers of instructions, by the PTX ISA's syntax: forms.def.
 #pragma once
 
 #include "emulator/exec/opcodes/opcode.h"
@@ -9,7 +9,7 @@ namespace cugrt::emulator {
 
 // Words of forms.def and requirements.def.
 
-/// Takes what stands before `separator` off the front.
+/// Takes the text before `separator` off the front.
 inline std::string_view take_front(std::string_view &text, char separator) {
   size_t end = std::min(text.find(separator), text.size());
   std::string_view part = text.substr(0, end);

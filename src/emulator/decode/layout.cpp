@@ -154,7 +154,7 @@ std::vector<BasicBlock> split_blocks(const ptx::Function &function) {
   std::vector<uint32_t> block_of(count + 1);
   std::vector<BasicBlock> blocks;
   for (uint32_t i = 0; i <= count; ++i) {
-    // One block beyond the last instruction stands for falling off the end: a return.
+    // One block beyond the last instruction is a return, for control that falls off the end.
     if (leader[i] || i == count)
       blocks.push_back({i, i, {}, false});
     block_of[i] = uint32_t(blocks.size() - 1);

@@ -15,7 +15,7 @@ namespace {
 
 using ptx::Linkage;
 
-/// Where the definition of a name is, in the linked module.
+/// Place of a name's definition in the linked module.
 struct Definition {
   uint32_t index = 0;
   bool is_function = false;
@@ -144,7 +144,7 @@ Status Linker::collect_definitions() {
   return {};
 }
 
-/// Names that a part keeps to itself are made unlike all others: callees are told by their names.
+/// Renames names that a part keeps to itself, so that none are equal: calls go by name.
 void Linker::rename(std::string_view &name, uint32_t part) {
   out_->joined.push_back(std::string(name) + "$" + std::to_string(part + 1));
   name = out_->joined.back();
@@ -206,7 +206,7 @@ Status Linker::resolve(uint32_t part) {
       CUGRT_ASSIGN(target, resolve(part, name, target, relocation.is_function));
     }
   }
-  // Behind the lookups of this part, and no other part looks these names up.
+  // This part's look-ups are done, and no other part looks these names up.
   for (auto &[name, definition] : own_[part]) {
     if (definition.is_function)
       rename(out_->functions[definition.index].name, part);

@@ -35,7 +35,7 @@ Result<std::unique_ptr<ptx::Module>> link(std::vector<std::unique_ptr<ptx::Modul
 
 /// `max_registers`: of a thread; 0: not stated.
 std::string linked_image(std::span<const std::string> texts, uint32_t max_registers);
-/// What a linked image says of its length in its first 16 bytes; 0 when it is none.
+/// The length that a linked image states in its first 16 bytes; 0 if it is none.
 uint64_t linked_image_bytes(std::string_view head);
 /// PTX text or a linked image, parsed. A malformed image is a parse_error.
 Result<std::unique_ptr<ptx::Module>> parse_image(std::string_view image);

@@ -23,7 +23,7 @@ constexpr SpecialName kSpecials[] = {
     {"%globaltimer_lo", Special::clock},
 };
 
-/// What the registers of reserved shared memory hold; the last two are the parts that are used.
+/// Registers of reserved shared memory; the last two give the used parts.
 struct ReservedName {
   std::string_view name;
   uint32_t value;

@@ -141,7 +141,7 @@ Status LoadedProgram::place_variables() {
   return {};
 }
 
-/// What an initialiser names: a variable, or a function, whose address is its number.
+/// The address that an initialiser names: of a variable, or of a function, which is its number.
 Result<uint64_t> LoadedProgram::address_of(const ptx::Relocation &relocation,
                                            const ptx::Variable &variable) const {
   std::string_view name, kind;
@@ -187,7 +187,7 @@ Status LoadedProgram::initialise_variables() {
 Status LoadedProgram::place_function_shared() {
   constexpr uint64_t kMaxSharedBytes = 16u << 20;
   uint32_t &end = placement_.function_shared_bytes;
-  // Where the variable comes to lie, or nothing when there is no room.
+  // Places the variable; nothing if there is no room.
   auto place = [&](const ptx::Variable &variable) -> std::optional<uint32_t> {
     uint64_t offset = (uint64_t(end) + variable.align - 1) & ~uint64_t(variable.align - 1);
     if (variable.bytes > kMaxSharedBytes || offset + variable.bytes > kMaxSharedBytes)
@@ -242,8 +242,8 @@ std::vector<uint32_t> LoadedProgram::reached_from(uint32_t kernel) const {
   return reached;
 }
 
-/// What a kernel and the functions it calls by name declare is at most 48 KiB; more is asked for at
-/// the launch. What gaps between variables take is not counted.
+/// Fails if a kernel and the functions that it calls by name declare more than 48 KiB; launches ask
+/// for more. Gaps between variables do not count.
 Status LoadedProgram::check_shared(uint32_t kernel) const {
   constexpr uint64_t kMaxStaticSharedBytes = 48 << 10;
   std::vector<bool> counted(module_->variables.size());
@@ -272,7 +272,7 @@ Status LoadedProgram::check_shared(uint32_t kernel) const {
       .at("ptx line " + std::to_string(module_->functions[kernel].line));
 }
 
-/// Local memory of a thread in `function` and what it calls.
+/// Local memory of a thread in `function` and its callees.
 uint32_t LoadedProgram::local_bytes(uint32_t function, std::vector<uint8_t> &state,
                                     std::vector<uint32_t> &bytes, bool &cyclic,
                                     uint32_t depth) const {
@@ -310,8 +310,8 @@ void LoadedProgram::describe_kernels() {
       describe(i);
 }
 
-/// What the kernel states goes before what the module was loaded or linked with. Under launch
-/// bounds as many blocks of as many threads are resident.
+/// A limit that the kernel states precedes the one that the module was loaded or linked with.
+/// Launch bounds make as many blocks of as many threads resident.
 uint32_t LoadedProgram::max_registers(const ptx::Function &kernel) const {
   constexpr uint64_t kOfThread = 255, kOfMultiprocessor = 65536, kUnit = 8;
   const auto &bounds = kernel.required_threads[0] ? kernel.required_threads : kernel.max_threads;

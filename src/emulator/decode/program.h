@@ -21,8 +21,8 @@ public:
 
   /// Parses, checks and decodes PTX text (a trailing NUL is allowed), and places its globals in
   /// `memory`, which must outlive the program. Errors: parse_error with line and what was expected;
-  /// unsupported, naming the opcode and its line, when no kernel is left beside those with what the
-  /// emulator does not execute (KernelInfo::missing); invalid_argument for a .target newer than the
+  /// unsupported, naming the opcode and its line, if every kernel has opcodes that the emulator
+  /// does not execute (KernelInfo::missing); invalid_argument for a .target newer than the
   /// profile.
   static Result<std::unique_ptr<Program>> load(std::string_view ptx, const DeviceProfile &profile,
                                                AddressSpace &memory,

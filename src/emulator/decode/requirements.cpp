@@ -85,8 +85,8 @@ std::string in_words(const Requirement &needed, int target, int version) {
          " and of version " + number(version);
 }
 
-/// What of the row a module lacks, by the way to meet it that the module is nearer to; zeros when
-/// nothing.
+/// The requirement of the row that a module misses, in the way that the module is nearer to; zeros
+/// if it misses none.
 Requirement unmet(const Row &row, int target, int version) {
   bool has_second = row.second.target || row.second.version;
   if (row.first.is_met(target, version) || (has_second && row.second.is_met(target, version)))

@@ -1,4 +1,4 @@
-// Least .target and .version of what a module uses: requirements.def.
+// The least .target and .version for a module's instructions: requirements.def.
 #pragma once
 
 #include "emulator/exec/opcodes/opcode.h"
@@ -16,8 +16,8 @@ struct Requirement {
   }
 };
 
-/// What a module for sm_`target` of `version` lacks for the instruction, in words; empty when
-/// nothing.
+/// The missing requirement of the instruction, in words, for a module for sm_`target` of `version`;
+/// empty if there is none.
 std::string lacking(const Opcode &opcode, size_t operands, int target, int version);
 /// The same for a special register.
 std::string lacking_for_register(std::string_view name, int target, int version);

@@ -178,7 +178,7 @@ Result<uint64_t> AddressSpace::map_host_pages(const void *begin, uint64_t bytes,
   auto at = file->writable || only_read
                 ? place_shared(length)
                 : Status::error(Code::invalid_argument, "the program may only read these pages");
-  // A copy of the page is made where the device writes what the program may not.
+  // Copies the page if the device writes where the program may not.
   if (at.ok() && mmap(host(*at), length, PROT_READ | PROT_WRITE,
                       (file->writable ? MAP_SHARED : MAP_PRIVATE) | MAP_FIXED, file->descriptor,
                       off_t(file->offset)) == MAP_FAILED) {
@@ -251,7 +251,7 @@ bool AddressSpace::free(uint64_t address) {
     unmap_twice(address, length);
     return true;
   }
-  // Whole pages only: the first and the last page may belong to neighbours as well.
+  // Whole pages only: neighbours may share the first and the last page.
   uint64_t page = page_bytes();
   uint64_t begin = round_up(address, page), end = (address + length) / page * page;
   if (begin < end)

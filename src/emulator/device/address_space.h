@@ -48,8 +48,8 @@ class UndefinedBytes;
 class AddressSpace {
 public:
   static constexpr uint8_t kPoison = 0xCB;
-  /// Of every allocation, as the real driver's, which gives memory out in granules of as many
-  /// bytes.
+  /// Alignment of every allocation, and granule of the real
+  /// driver.
   static constexpr uint64_t kAlignment = 512;
 
   /// Reserves address range for `bytes` of device memory; commits nothing yet.
@@ -63,9 +63,9 @@ public:
   /// The same in whole pages, which the host may read and write at the device address.
   Result<uint64_t> allocate_shared(uint64_t bytes);
   /// The same for pages that the host has mapped from a file: they get an address on the device
-  /// beside their own, [address, address + bytes) of which is told. Pages that the program may only
-  /// read are an invalid argument unless the device only reads them, too; what it writes all the
-  /// same reaches nobody. Code::unsupported for memory that is no file's.
+  /// beside their own; the result is that of [address, address + bytes). Pages that the program may
+  /// only read are an invalid argument unless the device only reads them, too; what it writes all
+  /// the same reaches nobody. Code::unsupported for memory that is no file's.
   Result<uint64_t> map_host_pages(const void *begin, uint64_t bytes, bool only_read);
   /// Any other memory of the program, which kernels reach at the program's own address, a lane at a
   /// time. Lent until end_loan(). An invalid argument unless all of it may be written, or read
@@ -78,7 +78,7 @@ public:
   bool free(uint64_t address);
 
   /// Virtual memory management. A reservation is address range only, at the upper end of the space;
-  /// bytes of a file are mapped into it, and what is mapped is live. Adjacent mappings count as
+  /// bytes of a file are mapped into it; mapped bytes are live. Adjacent mappings count as
   /// one.
   Result<uint64_t> reserve(uint64_t bytes, uint64_t alignment);
   /// False when there is no such reservation, or something is still mapped in it.
@@ -92,16 +92,16 @@ public:
   std::optional<AddressRange> find(uint64_t address, uint64_t bytes) const;
   /// The live allocation in whose granules they lie: beyond its end, there are bytes for them.
   std::optional<AddressRange> find_granule(uint64_t address, uint64_t bytes) const;
-  /// From now on keeps which bytes nothing has written: those of every later allocation. False when
-  /// the host has no address range for that. Before any other thread uses the space.
+  /// From now on keeps which bytes of later allocations nothing has written. False if the host has
+  /// no address range for that. Call before any other thread uses the space.
   bool track_undefined();
-  /// Null unless that has been asked for. Who writes to host() says so here.
+  /// Null unless track_undefined() was called. Writers to host() must mark their bytes here.
   UndefinedBytes *undefined() const { return undefined_.get(); }
   /// Whether the host reaches it at its address, too: pinned, managed, the program's own.
   bool is_shared(uint64_t address) const;
   /// True for any address of the reserved range, live or not.
   bool owns(uint64_t address) const { return address - base_ < size_; }
-  /// Where the bytes of a device address are. The caller has checked the range.
+  /// Host address of a device address. The caller has checked the range.
   std::byte *host(uint64_t address) const {
     return reinterpret_cast<std::byte *>(address + offset_);
   }

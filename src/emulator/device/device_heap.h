@@ -29,9 +29,9 @@ public:
   bool open(uint64_t bytes);
   /// Ends all blocks; nothing can be allocated until open().
   void close();
-  /// That it was opened with; 0 when it is not open.
+  /// Bytes that it was opened with; 0 while it is not open.
   uint64_t bytes() const;
-  /// Where all blocks lie.
+  /// The range of all blocks.
   AddressRange range() const;
 
   /// An undefined block; 0 when the heap is full, or not open, and for 0 bytes. The alignment is a

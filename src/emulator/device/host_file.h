@@ -1,4 +1,4 @@
-// What memory of the program is: whether it may be read and written, and the file whose pages it
+// Kinds of the program's memory: whether it may be read and written, and the file whose pages it
 // maps, so that they can be mapped a second time.
 #pragma once
 
@@ -13,14 +13,14 @@ struct HostFile {
   bool writable = false;
 };
 
-/// Of whole pages that one mapping of a file holds. Empty for memory that is no file's (heap,
-/// stack), for pages that the program may have changed for itself alone, and for files that are
-/// gone from their path.
+/// The file of whole pages in one mapping. Empty for memory without a file (heap, stack), for
+/// pages that the program may have changed for itself alone, and for files that are gone from
+/// their path.
 std::optional<HostFile> host_file(uint64_t begin, uint64_t end);
 
 enum class HostAccess { none, read, write };
 
-/// What the program may do with all of [begin, end), in however many mappings.
+/// The access that the program has to all of [begin, end), in however many mappings.
 HostAccess host_access(uint64_t begin, uint64_t end);
 
 } // namespace cugrt::emulator

@@ -1,4 +1,4 @@
-// Device profiles: what the emulated device says of itself. Rows stand in profiles.def.
+// Device profiles: the properties of the emulated devices. Rows stand in profiles.def.
 #pragma once
 
 #include <cstdint>

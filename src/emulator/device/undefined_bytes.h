@@ -1,7 +1,7 @@
-// Which bytes of the emulated device's memory hold nothing: one bit a byte of its address range.
+// Tells which bytes of the emulated device's memory hold nothing, by one bit for each byte.
 //
-// A bit is set for what nothing has written since it was allocated. Reading is no error; who uses
-// what was read is judged in exec/checks/init_check.h. Kept only while that check is on: the bits
+// A bit is set for a byte that nothing has written since it was allocated. Reading is no error;
+// exec/checks/init_check.h judges uses of read values. Kept only while that check is on: the bits
 // have a mapping of their own, whose pages are committed when they are first set.
 //
 // Thread-safe: each word is read and changed by relaxed atomic operations, as unordered as the
@@ -20,7 +20,7 @@ namespace cugrt::emulator {
 
 class UndefinedBytes {
 public:
-  /// Of addresses [base, base + bytes); all defined. Null when there is no address range for it.
+  /// Covers addresses [base, base + bytes), all defined. Null if there is no address range for it.
   static std::unique_ptr<UndefinedBytes> create(uint64_t base, uint64_t bytes);
   ~UndefinedBytes();
   UndefinedBytes(const UndefinedBytes &) = delete;

@@ -43,7 +43,7 @@ private:
   std::unordered_map<CUgraphConditionalHandle, std::weak_ptr<Conditional>> table_;
 };
 
-/// A spread of the bits of its input: what the seed decides.
+/// Spreads the bits of its input, for decisions by the seed.
 constexpr uint64_t mix(uint64_t x) {
   x += 0x9E3779B97F4A7C15u;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;

@@ -85,7 +85,7 @@ static void variable(Config &config, const char *name, const char *values, Read 
 Config Config::from_environment() {
   Config config;
   config.profile = &default_profile();
-  // First: what is wrong with the others is told there.
+  // First, since problems of the others are reported there.
   variable(config, "CUGRT_EMU_REPORT", "stderr or a file", [&](auto text) {
     config.report = text;
     return true;

@@ -1,6 +1,6 @@
-// What the environment says of the emulated driver; docs/emulator.md lists the variables. A value
-// that makes no sense is a problem that cuInit reports: a test must not run on another device than
-// it says.
+// Environment variables of the emulated driver; docs/emulator.md lists them. cuInit
+// reports a value that makes no sense: a test must not run on another device than it
+// says.
 #pragma once
 
 #include "emulator/device/profile.h"

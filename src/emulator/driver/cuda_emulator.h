@@ -1,5 +1,5 @@
-// What the emulated CUDA driver offers beyond CUDA's own functions: statistics, fault injection and
-// the text of the last fault. C, found with dlsym or cuGetProcAddress; a real driver has none of
+// Functions of the emulated CUDA driver beyond CUDA's own: statistics, fault injection and the
+// text of the last fault. C, found with dlsym or cuGetProcAddress; a real driver has none of
 // these names, which is how a program tells the two apart. Thread-safe; none of these calls is
 // counted.
 #pragma once
@@ -15,7 +15,7 @@ extern "C" {
 typedef struct CUemuStatistics_st {
   size_t struct_size;
   unsigned long long calls; // driver calls since the process began or cuEmuReinitialize
-  // Live objects. What is not zero when every context is gone has leaked.
+  // Live objects. Those left when every context is gone have leaked.
   unsigned long long contexts, allocations, allocated_bytes, host_allocations, modules, libraries;
   unsigned long long streams, events, graphs, graph_nodes, graph_execs, user_objects;
   // Work done.
@@ -30,7 +30,7 @@ typedef struct CUemuStatistics_st {
 /// Counts as of now. Streams of the context itself (legacy, per-thread) are not counted.
 CUresult CUDAAPI cuEmuGetStatistics(CUemuStatistics *statistics);
 
-/// The most that was used at once counts from what is used now.
+/// Restarts the maximum of used memory from the present use.
 CUresult CUDAAPI cuEmuResetMostUsed(void);
 
 /// The nth driver call from now (1: the next one, by any thread) returns `code` and does nothing
@@ -38,11 +38,11 @@ CUresult CUDAAPI cuEmuResetMostUsed(void);
 CUresult CUDAAPI cuEmuSetFaultInjection(unsigned long long nth_call, CUresult code);
 
 /// Not 0: counts from now on, from nothing, the bytes that kernels load from global memory, which
-/// slows them. What neighbouring lanes of a warp share in one load counts once. 0: no longer.
+/// slows them. Bytes that neighbouring lanes of a warp share in one load count once. 0: no longer.
 CUresult CUDAAPI cuEmuCountLoads(int counts);
 
-/// Bytes that were loaded since, the part of them from granules of 512 bytes that no kernel wrote
-/// meanwhile (weights, mostly), and how many bytes these granules have.
+/// Bytes loaded since; the part of them from granules of 512 bytes that no kernel wrote meanwhile
+/// (weights, mostly), and the bytes of these granules.
 CUresult CUDAAPI cuEmuGetLoads(unsigned long long *loaded, unsigned long long *constant_loaded,
                                unsigned long long *constant);
 
@@ -50,8 +50,8 @@ CUresult CUDAAPI cuEmuGetLoads(unsigned long long *loaded, unsigned long long *c
 /// with its NUL, cut to `bytes`. Empty when nothing has failed.
 CUresult CUDAAPI cuEmuGetLastMessage(char *buffer, size_t bytes);
 
-/// Copies what the checks found (CUGRT_EMU_CHECK), one finding a line, with its NUL, cut to *bytes;
-/// *bytes becomes what the whole text needs.
+/// Copies the findings of the checks (CUGRT_EMU_CHECK), one a line, with a NUL, cut to *bytes;
+/// *bytes becomes the size of the whole text.
 CUresult CUDAAPI cuEmuGetFindings(char *buffer, size_t *bytes);
 
 /// Reads the environment variables again, as a new process would, and forgets statistics and sticky

@@ -1,4 +1,4 @@
-// What the device allows, from the profile: for attributes, launch checks and occupancy.
+// Limits of the device, from the profile: for attributes, launch checks and occupancy.
 #pragma once
 
 #include "emulator/device/profile.h"
@@ -14,13 +14,13 @@ inline bool is_shared_config(CUsharedconfig config) {
 }
 
 int max_blocks_per_multiprocessor(const DeviceProfile &profile);
-/// 0 for what is not emulated.
+/// 0 for an attribute that is not emulated.
 int device_attribute(const DeviceProfile &profile, CUdevice_attribute attribute);
 
-/// From here on kernels may begin before the one that they follow has ended; older devices take
+/// From here on kernels may begin before the preceding kernel has ended; older devices take
 /// programmatic edges as ordinary ones.
 constexpr int kProgrammaticCapability = 90;
-/// From here on there are clusters.
+/// From here on devices have clusters.
 constexpr int kClusterCapability = 90;
 constexpr uint32_t kMaxThreadsPerBlock = 1024;
 /// Larger ones take an attribute of the function.

@@ -87,14 +87,14 @@ public:
 
   CUresult initialize();
   CUresult reinitialize();
-  /// What every call does first; `needs_init` is false for the few that work before cuInit.
+  /// The begin of every call; `needs_init` is false for the few that work before cuInit.
   CUresult enter(bool needs_init);
   void inject_fault(uint64_t nth_call, CUresult code);
 
   void set_message(std::string message);
   /// A finding that is also the last message.
   void report(Check check, const std::string &message);
-  /// CUDA_ERROR_NOT_SUPPORTED, after telling what it is that is not emulated.
+  /// Returns CUDA_ERROR_NOT_SUPPORTED, after reporting `what`, which is not emulated.
   CUresult refuse(const std::string &what);
   std::string message();
 
@@ -150,7 +150,7 @@ template <class Body> CUresult locked_call(Body &&body) {
   static CUresult do_##symbol(UNPACKED found, TYPED_##symbol(__VA_ARGS__))
 #define UNPACKED(...) __VA_ARGS__
 
-/// Without the lock, for the one device.
+/// Runs `body` without the lock, for the one device.
 template <class Body> CUresult device_call(CUdevice device, Body &&body) {
   return call([&](Driver &driver) -> CUresult {
     return device == 0 ? body(driver) : CUDA_ERROR_INVALID_DEVICE;

@@ -82,8 +82,8 @@ void Findings::keep(Check check, std::string_view site, std::string_view text) {
     write("further findings are counted and not shown");
 }
 
-// One write a line, so that lines of several processes do not mix. A file that cannot be written
-// loses the line, not the program.
+// One write for each line, so that lines of several processes do not mix. A file that cannot be
+// written loses the line, not the program.
 void Findings::write(const std::string &line) const {
   if (target_.empty())
     return;

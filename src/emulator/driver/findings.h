@@ -1,4 +1,4 @@
-// What the checks of the emulated driver found, and where it is told.
+// Findings of the emulated driver's checks, and where they are reported.
 //
 // A finding is one line of text of one check (findings.def). It changes no result and no error
 // code. All findings are counted; the first kMaxKept are kept for cuEmuGetFindings and written, as
@@ -28,7 +28,7 @@ using CheckSet = uint32_t;
 constexpr CheckSet check_bit(Check check) { return CheckSet(1) << unsigned(check); }
 
 std::string_view check_name(Check check);
-/// Those that are always on.
+/// The checks that are always on.
 CheckSet free_checks();
 CheckSet all_checks();
 /// "all", "none" or names with commas between; nothing for anything else.
@@ -38,14 +38,14 @@ class Findings {
 public:
   static constexpr size_t kMaxKept = 1000;
 
-  /// Forgets everything. `target`: empty, "stderr" or the path of a file that is appended to.
+  /// Forgets everything. `target`: empty, "stderr" or the path of a file to append to.
   void configure(CheckSet checks, std::string target);
   bool enabled(Check check) const { return checks_ & check_bit(check); }
 
   /// No effect for a check that is off. `text` is one line without the check's name. Where the host
   /// has no memory for it the finding is only counted.
   void report(Check check, std::string_view text) noexcept { report_at(check, text, text); }
-  /// Likewise, for a text that is told once for each `site`.
+  /// Likewise, for a text that is reported once for each `site`.
   void report_at(Check check, std::string_view site, std::string_view text) noexcept;
   uint64_t count() const;
   /// The lines that are kept, each with its end of line.

@@ -16,7 +16,7 @@ struct Multiprocessors {
            smallest = 0; // a group has a multiple of the first, no less than the last
 };
 
-/// What cuDevResourceGenerateDesc makes; lives as long as the driver.
+/// Result of cuDevResourceGenerateDesc; lives as long as the driver.
 struct ResourceDescriptor {
   CUdevResourceDesc handle = nullptr;
   Multiprocessors multiprocessors;
@@ -31,7 +31,7 @@ struct GreenContext {
   bool destroyed = false;
 };
 
-/// What stands behind GreenContext::as_context.
+/// Object behind GreenContext::as_context.
 struct GreenView {
   CUcontext handle = nullptr;
   std::shared_ptr<GreenContext> green;

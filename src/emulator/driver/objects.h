@@ -1,4 +1,4 @@
-// What handles stand for. All mutable fields are guarded by Driver::mutex unless said otherwise;
+// Objects behind handles. All mutable fields are guarded by Driver::mutex unless said otherwise;
 // objects refer to one another by shared pointers (a function keeps its module, a stream its
 // context). Destroying a context empties its lists, which breaks the circles.
 #pragma once
@@ -89,11 +89,11 @@ struct Module {
   std::unique_ptr<Program> program;
   std::map<std::string, CUfunction, std::less<>> functions; // made on request
   bool of_library = false;                                  // cuModuleUnload refuses it
-  /// By kernel, as an assembler counts them; asked at the first launch that could need too many.
+  /// Each kernel's registers, as an assembler counts them; set by the first launch that needs them.
   std::optional<std::map<std::string, uint32_t, std::less<>>> register_counts;
 };
 
-/// What cuFuncSetBlockShape, cuParamSetv and their like set for the next cuLaunch.
+/// Settings of cuFuncSetBlockShape, cuParamSetv and their like for the next cuLaunch.
 struct LaunchState {
   std::array<uint32_t, 3> block{}; // zeros: not set, or not since cuLaunchKernel
   uint32_t dynamic_shared_bytes = 0, param_bytes = 0;
@@ -129,7 +129,7 @@ struct Kernel {
   std::string name;
 };
 
-/// Inputs that wait to be linked, or what they became.
+/// Inputs that wait to be linked, or their result.
 struct LinkState {
   CUlinkState handle = nullptr;
   JitOptions options; // its logs are the caller's, for as long as the state lives

@@ -1,4 +1,4 @@
-// cuGetProcAddress in both its ABIs, and the answer of what is not implemented.
+// cuGetProcAddress in both its ABIs, and the answer of entry points that are not implemented.
 #include "emulator/driver/driver.h"
 #include "emulator/entry/proc_address.h"
 
@@ -48,7 +48,7 @@ ENTRY(cuGetProcAddress_v2, symbol, out, version, flags, status) {
               false);
 }
 
-// The CUDA 11.3 form: without a status, what is not found is CUDA_ERROR_NOT_FOUND.
+// The CUDA 11.3 form: without a status, CUDA_ERROR_NOT_FOUND says that a name is missing.
 ENTRY(cuGetProcAddress, symbol, out, version, flags) {
   return call(
       [&](Driver &driver) -> CUresult {

@@ -10,7 +10,7 @@
 #include "emulator/driver/entry_points.def"
 #undef IMPLEMENTED
 
-// What no real driver has: driver/cuda_emulator.h.
+// Entry points that no real driver has: driver/cuda_emulator.h.
 #define OWN_ENTRY_POINTS(row)                                                                      \
   row(cuEmuGetStatistics) row(cuEmuResetMostUsed) row(cuEmuSetFaultInjection) row(cuEmuCountLoads) \
       row(cuEmuGetLoads) row(cuEmuGetLastMessage) row(cuEmuGetFindings) row(cuEmuReinitialize)

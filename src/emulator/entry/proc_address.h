@@ -16,7 +16,7 @@ struct Lookup {
   const EntryPoint *entry = nullptr; // what the caller gets
 };
 
-/// What an entry point without implementation answers: counts the call, notes its name as the last
+/// The answer of an entry point without implementation: counts the call, notes its name as the last
 /// message, returns CUDA_ERROR_NOT_SUPPORTED.
 int unsupported_call(const char *symbol);
 

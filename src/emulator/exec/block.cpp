@@ -53,7 +53,7 @@ uint32_t special_value(const Warp &w, Special special, uint32_t lane) {
   return 0;
 }
 
-/// What changes from block to block, and is the same in all lanes.
+/// Whether a register changes from block to block, and is the same in all lanes.
 bool is_of_block(Special special) {
   static constexpr bool kRows[] = {
 #define SPECIAL(id, name, of_block, ...) of_block,

@@ -19,7 +19,7 @@ struct Barrier {
   uint32_t ones = 0;     // of bar.red: arrivals whose predicate holds
 };
 
-/// What all blocks of one launch share.
+/// State that all blocks of one launch share.
 struct Launch {
   const FunctionCode *code = nullptr;
   const LaunchConfig *config = nullptr;
@@ -86,7 +86,7 @@ bool release_warp_barriers(Warp &w);
 
 /// Counts threads of the warp at a barrier and releases it when complete.
 void arrive(Warp &w, uint32_t barrier, uint32_t threads, uint32_t expected, uint32_t ones);
-/// After threads have exited: barriers that wait for all of the block may be complete.
+/// Call after threads have exited: barriers that wait for all of the block may be complete.
 void threads_exited(Block &block, uint32_t threads);
 
 /// Ends the block, no warp of which can go on: says where each path waits.

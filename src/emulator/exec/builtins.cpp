@@ -172,7 +172,7 @@ const Op *set_conditional(const Op *op, Warp &w, const CallSite &site) {
   return op + 1;
 }
 
-/// What one lane's call returns, in the place of its result.
+/// Sets the result of one lane's call.
 void set_result(Warp &w, const CallSite &site, uint32_t lane, const void *value, uint32_t bytes) {
   if (site.results.empty())
     return;

@@ -1,4 +1,4 @@
-// What a seed decides, one draw after the other.
+// Decisions of a seed, one draw after the other.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ public:
     x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
     return x ^ (x >> 31);
   }
-  /// From 0 up to `count`, which is not 0.
+  /// A number from 0 to below `count`, which is not 0.
   uint64_t below(uint64_t count) { return next() % count; }
   bool once_in(uint64_t count) { return below(count) == 0; }
   template <class List> void shuffle(List &list) {

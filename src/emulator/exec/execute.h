@@ -1,4 +1,4 @@
-// The loops that execute a path's operations: plain, with checks, counting. Of scheduler.cpp alone.
+// The loops that execute a path's operations: plain, with checks, counting. For scheduler.cpp only.
 #pragma once
 
 #include "emulator/exec/block.h"
@@ -7,7 +7,7 @@
 
 namespace cugrt::emulator {
 
-/// One operation, with the checks that look at what it is about to do.
+/// Executes one operation, after the checks that look at it.
 inline const Op *step_checking(Warp &w, const Op *pc) {
   if (w.block->races)
     w.block->races->observe(w, pc);
@@ -27,8 +27,8 @@ inline void cut_at(Warp &w, const Op *pc) {
   w.resume = pc;
 }
 
-/// Until the path stops, for at most so many operations, counting lane-operations as PTX writes
-/// them, with what the operations touch looked at before they are done.
+/// Runs until the path stops, at most so many operations; counts lane-operations as PTX writes
+/// them, and records accesses before they are made.
 inline uint64_t execute_counting(Warp &w, const Op *pc, uint64_t limit) {
   const FunctionCode &code = *w.current->code;
   ExecutionCounters &counted = w.block->counted;

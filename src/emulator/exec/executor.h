@@ -1,4 +1,4 @@
-// What a launch of decoded code is given, and what it ends in; decode/program.h launches.
+// Parameters and results of a launch of decoded code; decode/program.h launches.
 #pragma once
 
 #include <array>
@@ -64,9 +64,9 @@ struct ExecutionCounters {
 class DeviceHeap;
 struct LaunchAccesses;
 
-/// Is told the place in the code and one line of text; from any of a launch's threads.
+/// Gets the place in the code and one line of text; from any of a launch's threads.
 using UninitializedReport = std::function<void(const std::string &site, const std::string &text)>;
-/// Are told one line of text; likewise.
+/// These get one line of text; likewise.
 using RaceReport = std::function<void(const std::string &)>;
 using BoundsReport = std::function<void(const std::string &)>;
 using PollingReport = std::function<void(const std::string &)>;
@@ -74,8 +74,8 @@ using PollingReport = std::function<void(const std::string &)>;
 constexpr uint64_t kDefaultStackBytes = 1024;
 constexpr uint64_t kMaxStackBytes = 512 << 10; // local memory of a thread, by the architecture
 
-/// Of a launch in which what is unordered happens in an order drawn from a seed: blocks of the grid
-/// begin in any order and take turns, warps between barriers too. It runs on one thread.
+/// For a launch that draws the order of unordered work from a seed: blocks of the grid begin in any
+/// order and take turns, and so do warps between barriers. It runs on one thread.
 struct LaunchOrder {
   uint64_t seed = 0;
   /// Called between turns of blocks now and then: other work may run.
@@ -91,8 +91,8 @@ struct LaunchConfig {
   std::span<const uint32_t> multiprocessors; // the numbers of those that it has; empty: all
   std::span<const std::byte> params;         // KernelInfo::param_bytes of them
   uint32_t max_threads = 0;                  // of the host, to run blocks on; 0: all of the pool
-  /// A thread's stack, at most kMaxStackBytes, where calls have no depth that the code tells:
-  /// recursion, and calls through registers. It is never less than what the code tells.
+  /// A thread's stack, at most kMaxStackBytes, if the code does not tell the depth of calls:
+  /// recursion, and calls through registers. It is at least what the code needs.
   uint64_t stack_bytes = kDefaultStackBytes;
   /// Called at every griddepcontrol.wait and .launch_dependents that a warp executes, from any of
   /// the launch's threads, several at a time; the first returns when the launches that this one
@@ -103,24 +103,24 @@ struct LaunchConfig {
   const std::function<bool(uint64_t, uint32_t)> *set_conditional = nullptr;
   /// Counts into it, which slows the launch; otherwise nothing is counted.
   ExecutionCounters *counters = nullptr;
-  /// Gets what the launch touches in global memory, which slows it (exec/checks/accesses.h);
-  /// otherwise nothing is recorded.
+  /// Gets the launch's accesses to global memory, which slows it (exec/checks/accesses.h); null:
+  /// records none.
   LaunchAccesses *accesses = nullptr;
-  /// Is told of each race on shared memory, which slows the launch (exec/checks/race_check.h);
-  /// otherwise none is looked for.
+  /// Called for each race on shared memory, which slows the launch (exec/checks/race_check.h);
+  /// null: looks for none.
   const RaceReport *report_race = nullptr;
-  /// Is told of each use of bytes that nothing has written, which slows the launch
-  /// (exec/checks/init_check.h). Only where the address space keeps AddressSpace::undefined().
+  /// Called for each use of bytes that nothing has written, which slows the launch
+  /// (exec/checks/init_check.h). Only if the address space keeps AddressSpace::undefined().
   const UninitializedReport *report_uninitialized = nullptr;
-  /// Is told of each access beyond an allocation that stays in its granule; otherwise nobody is.
+  /// Called for each access beyond an allocation that stays in its granule; null: not called.
   const BoundsReport *report_bounds = nullptr;
-  /// Is told of a block that waits for one that has not begun, which slows the launch
-  /// (exec/checks/poll_check.h); otherwise none is looked for. Not of cooperative launches.
+  /// Called for a block that waits for one that has not begun, which slows the launch
+  /// (exec/checks/poll_check.h); null: looks for none. Not for cooperative launches.
   const PollingReport *report_polling = nullptr;
-  /// Of malloc and free; null: none, and what they gave is out of bounds.
+  /// Heap of malloc and free; null: none, and their results are out of bounds.
   DeviceHeap *heap = nullptr;
-  /// Of a cooperative launch: the address of two words, zeros at first, of which cooperative groups
-  /// use the second for barriers of the whole grid (cooperative_groups/details/driver_abi.h).
+  /// For a cooperative launch: address of two words, zeros at first; cooperative groups use the
+  /// second for barriers of the whole grid (cooperative_groups/details/driver_abi.h).
   uint64_t grid_workspace = 0;
   /// Null: blocks and warps by their numbers.
   const LaunchOrder *order = nullptr;

@@ -23,7 +23,7 @@ public:
       turns_left_ = draws.below(2 * clusters + 1);
   }
   uint64_t number(uint64_t i) const { return numbers_[i]; }
-  /// Between two turns. Other work may free what was remembered.
+  /// Called between two turns. Other work may free remembered memory.
   void between_turns(std::vector<AddressRange> &remembered) {
     if (!between_ || turns_left_--)
       return;
@@ -31,7 +31,7 @@ public:
     std::fill(remembered.begin(), remembered.end(), AddressRange{});
     turns_left_ = draws.below(kTurnsBetween);
   }
-  /// Those that were cut keep only so many others from ending.
+  /// Limits how many cut clusters keep others from ending.
   bool widens(size_t active) { return active < kMaxCut && draws.once_in(2); }
   template <class Clusters> void choose(Clusters &active) {
     std::swap(active.front(), active[draws.below(active.size())]);

@@ -15,7 +15,7 @@ inline bool looks_for_grid_races(const LaunchConfig &config) {
   return config.report_race && config.grid_workspace;
 }
 
-/// One launch under way: clusters are taken by number, by every thread that works at it.
+/// One launch under way: every thread that works at it takes clusters by number.
 struct Grid {
   Launch launch;
   uint64_t clusters = 0;  // of blocks; without clusters, blocks

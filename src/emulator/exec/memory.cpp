@@ -39,9 +39,9 @@ bool fits(uint64_t address, uint32_t bytes, uint64_t limit) {
   return bytes <= limit && address <= limit - bytes;
 }
 
-/// Beyond the end of an allocation hardware has its granule's other bytes. That it goes there is a
-/// finding, unless a vector load, aligned as every access is, holds a byte of the allocation: so
-/// compilers widen loads, and what they take beyond they do not use.
+/// Beyond the end of an allocation, hardware has the granule's other bytes. Such an access is a
+/// finding, unless it is a vector load, aligned as every access is, that holds a byte of the
+/// allocation: compilers widen loads so, and do not use the bytes beyond.
 bool place_beyond(const Op *op, Warp &w, uint32_t lane, uint64_t address, uint32_t bytes) {
   const DeviceHeap *heap = w.block->launch->config->heap;
   auto allocation = w.memory->find_granule(address, bytes);
@@ -68,7 +68,7 @@ bool place_global(const Op *op, Warp &w, uint32_t lane, uint64_t address, uint32
     if (auto found = w.memory->find(address, bytes)) {
       range = *found;
     } else if (heap && heap->find(address, bytes)) {
-      // Not remembered: blocks end while kernels run.
+      // Not remembered, since blocks end while kernels run.
     } else if (w.memory->is_lent(address, bytes)) {
       *out = reinterpret_cast<std::byte *>(address);
       return true;

@@ -1,4 +1,4 @@
-// Checked translation of the addresses of one warp access, for what the fast paths do not settle.
+// Checked translation of the addresses of one warp access that the fast paths leave.
 #pragma once
 
 #include "emulator/exec/warps/warp.h"
@@ -8,12 +8,12 @@ namespace cugrt::emulator {
 /// Addresses of the active lanes, offset included. 32-bit address registers are extended.
 void effective_addresses(const Op *op, const Warp &w, uint64_t *addresses);
 
-/// Where an address given in `space` lies. A generic one, of no space, is looked up, and `address`
-/// becomes an offset into what is found.
+/// The space of an address given in `space`. Looks a generic address up, which becomes an offset
+/// into the space.
 ptx::Space resolve(ptx::Space space, uint64_t &address);
 
-/// Where each active lane's bytes are, for an address of any space; a range of global memory is
-/// remembered for the operation. False after raising a fault.
+/// Finds each active lane's bytes for an address of any space; remembers a range of global memory
+/// for the operation. False after raising a fault.
 bool translate(const Op *op, Warp &w, ptx::Space space, const uint64_t *addresses, uint32_t bytes,
                uint32_t align, std::byte **out);
 

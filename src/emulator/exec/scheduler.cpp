@@ -256,7 +256,7 @@ void exit_lanes(Warp &w, uint32_t lanes) {
   detach(w, lanes, w.at + 1);
   w.live &= ~lanes;
   leave_cluster_barrier(w, lanes);
-  // Who waited for these lanes waits no more.
+  // Paths that waited for these lanes wait no more.
   for (uint32_t i = 0; i < w.path_count; ++i)
     if (w.paths[i].state == PathState::converging)
       w.paths[i].state = PathState::ready;
@@ -350,7 +350,7 @@ void wait_for_members(Warp &w) {
   add_path(w, call, at, able, PathState::ready, turn);
 }
 
-/// What becomes of the path that has stopped, in a turn of `slice`. False at a fault.
+/// Decides on the path that has stopped, in a turn of `slice`. False at a fault.
 bool settle(Warp &w, int32_t slice) {
   Path &path = running(w);
   Turn turn(path);
@@ -428,7 +428,7 @@ WarpState run_warp(Warp &w) {
     w.leave = Leave::none;
     const Path &path = running(w);
     uint32_t lanes = uint32_t(__builtin_popcount(path.mask));
-    // Paths of one warp share what is remembered of addresses: one of several is not cut.
+    // Paths of one warp share remembered addresses: with several, none is cut.
     const uint64_t may_run = w.path_count == 1 ? limit : kNoLimit;
     uint64_t count = w.block->launch->counting ? execute_counting(w, path.pc, may_run)
                      : w.block->checking()     ? execute_checking(w, path.pc, may_run)

@@ -1,4 +1,4 @@
-// Helpers wait for jobs; a job wants so many of them and takes what is free.
+// Helpers wait for jobs; a job asks for some of them and takes the free ones.
 #include "emulator/exec/thread_pool.h"
 
 #include <algorithm>

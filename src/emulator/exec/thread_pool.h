@@ -15,7 +15,7 @@ namespace cugrt::emulator {
 
 class ThreadPool {
 public:
-  /// As many threads in all as CUGRT_EMU_THREADS says, else as the machine has.
+  /// The pool of as many threads as CUGRT_EMU_THREADS says, else as the machine has.
   static ThreadPool &shared();
   ~ThreadPool();
   ThreadPool(const ThreadPool &) = delete;
@@ -24,7 +24,7 @@ public:
   /// Threads that can work at one launch, the calling one included.
   uint32_t width() const { return width_; }
   /// Calls `work` on this thread and on up to `helpers` others; returns when all have returned.
-  /// What one of them throws is thrown then.
+  /// Then throws the exception that one of them threw.
   void run(uint32_t helpers, const std::function<void()> &work);
 
 private:

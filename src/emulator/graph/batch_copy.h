@@ -26,8 +26,8 @@ CUresult batch_copy_to_work(Driver &driver, const CUgraphNodeParams &params, Wor
 void describe_batch_copy(BatchCopyWork &work, CUgraphNodeParams *out);
 /// "This field can be updated in an instantiated graph": destinations, sources and sizes alone.
 bool same_but_operands(const BatchCopyWork &from, const BatchCopyWork &to);
-/// "copies within a batch are not guaranteed to execute in any specific order": one that is drawn
-/// where the order of work is. On the device thread, without the lock.
+/// "copies within a batch are not guaranteed to execute in any specific order": draws one if the
+/// order of work is drawn. On the device thread, without the lock.
 CUresult run_batch_copy(Driver &driver, const BatchCopyWork &work);
 void batch_copy_accesses(const BatchCopyWork &work, AccessSet &out);
 

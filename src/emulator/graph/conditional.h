@@ -19,7 +19,7 @@ class OrderCheck;
 CUresult conditional_to_work(Driver &driver, Graph &graph, CUDA_CONDITIONAL_NODE_PARAMS &params,
                              Work *out);
 bool has_conditional(const Graph &graph);
-/// What cuda.h allows in a body, recursively: the first node that it does not, or nullptr.
+/// The first node in a body, recursively, that cuda.h does not allow there, or nullptr.
 const GraphNode *find_illegal_in_body(const Driver &driver, const Graph &body,
                                       const Context &context);
 /// False when a handle that was made for the graph, or for a body at any depth, belongs to no node.

@@ -111,7 +111,7 @@ ExecNode copy_node(const ExecNode &node) {
   return copy;
 }
 
-/// Of an instance that goes by its nodes: a kernel's own, a conditional's the greatest in it.
+/// A node's priority, for instances that use these: a kernel's own, a conditional's greatest.
 int priority_of(const ExecNode &node) {
   int greatest = kLeastPriority;
   if (const auto *kernel = std::get_if<KernelWork>(&node.work))
@@ -175,8 +175,8 @@ struct LaunchPlan {
     return task;
   }
 
-  // A node is a task, or for a child graph the span between two markers: what depends on the node
-  // depends on `end`, what the node depends on precedes `begin`.
+  // A node is a task, or for a child graph the span between two markers: successors of the node
+  // wait for `end`, its predecessors precede `begin`.
   void expand(const ExecGraph &graph, const std::shared_ptr<OrderCheck> &check,
               const TaskPtr &begin, const TaskPtr &end) {
     std::vector<std::shared_ptr<NodeRun>> runs = make_runs(driver, graph, check, launch);
@@ -235,7 +235,7 @@ bool does_work(const Graph &graph) {
   });
 }
 
-// What a graph with conditional nodes may not be or hold.
+// Fails if a graph with conditional nodes has a property or node that it may not have.
 CUresult check_conditionals(Driver &driver, const Graph &graph, InstantiateError *error) {
   if (graph.is_body) {
     driver.set_message("the body of a conditional node is instantiated with its node's graph only");

@@ -96,7 +96,7 @@ void destroy_graph(Driver &driver, const std::shared_ptr<Graph> &graph) {
   destroy_nodes(driver, *graph);
 }
 
-// So that the next push_back cannot fail.
+// Makes sure that the next push_back cannot fail.
 static void reserve_one(std::vector<GraphEdge> &edges) {
   if (edges.size() == edges.capacity())
     edges.reserve(std::max<size_t>(4, 2 * edges.size()));

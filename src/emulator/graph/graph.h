@@ -33,8 +33,8 @@ struct GraphNode {
   Graph *graph = nullptr; // owns the node
   Work work;
   std::vector<GraphEdge> dependencies, dependents;
-  // What GetParams hands out, if not null, and what it has handed out of earlier parameters: "this
-  // memory remains valid until the node is destroyed."
+  // The parameters that GetParams returns, if not null, and earlier ones that it has returned:
+  // "this memory remains valid until the node is destroyed."
   std::shared_ptr<std::vector<void *>> param_pointers;
   std::vector<std::pair<Work, std::shared_ptr<std::vector<void *>>>> earlier;
 
@@ -53,8 +53,8 @@ struct Graph {
   UserReferences user_objects;
 };
 
-/// What tools call a node by: no document says how it is made. PyTorch takes the graph's number
-/// from its upper half, and puts an instance's there (torch/cuda/_graph_annotations.py of 2.12).
+/// The number of a node for tools, made in no documented way. PyTorch takes the graph's number from
+/// its upper half, and puts an instance's there (torch/cuda/_graph_annotations.py of 2.12).
 inline uint64_t tools_id_of(uint64_t graph_id, uint32_t local_id) {
   return graph_id << 32 | local_id;
 }
@@ -66,8 +66,8 @@ struct ExecGraph;
 
 struct ExecNode {
   uint64_t source_id = 0;
-  // As tools call them (node_ids.cpp): the instance's node, and the graph's that it was last made
-  // of.
+  // Numbers for tools (node_ids.cpp): of the instance's node, and of the graph's that it was last
+  // made of.
   uint64_t tools_id = 0, source_tools_id = 0;
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
   Work work; // of a child graph: body instead
@@ -106,7 +106,7 @@ void destroy_graph(Driver &driver, const std::shared_ptr<Graph> &graph);
 /// Adds a node that depends on `dependencies`, which must be distinct nodes of the graph.
 CUresult add_node(Driver &driver, Graph &graph, const CUgraphNode *dependencies,
                   const CUgraphEdgeData *edge_data, size_t count, Work work, CUgraphNode *out);
-/// Puts parameters of the same type in the place of the node's; what was handed out stays.
+/// Replaces the node's parameters by others of the same type; returned ones stay.
 void replace_work(GraphNode &node, Work work);
 /// An edge that exists, and data that its nodes cannot have, are INVALID_VALUE. Cycles show when
 /// the graph is instantiated.
@@ -116,9 +116,9 @@ bool is_default(const CUgraphEdgeData &data);
 bool same_edge(const CUgraphEdgeData &a, const CUgraphEdgeData &b);
 void add_edge(GraphNode &from, GraphNode &to, const CUgraphEdgeData &data);
 void destroy_node(Driver &driver, const std::shared_ptr<GraphNode> &node);
-/// Destroys what a node that was not added holds.
+/// Destroys objects in a node that was not added.
 void drop_embedded(Driver &driver, const Work &work);
-/// What `take` answers, which takes the work over if that is success; else the work is dropped.
+/// Returns the answer of `take`, which takes the work over on success; else drops the work.
 template <class Take> CUresult hand_over(Driver &driver, const Work &work, Take &&take) {
   try {
     CUresult result = take();
@@ -142,8 +142,8 @@ struct InstantiateError {
 };
 CUresult instantiate(Driver &driver, const Graph &graph, uint64_t flags, GraphExec &exec,
                      InstantiateError *error);
-/// One task for each node between two markers, submitted to the stream. Launches of one instance
-/// run one after the other, whatever streams they are in.
+/// Submits one task for each node between two markers to the stream. Launches of one instance run
+/// one after the other, whatever streams they are in.
 CUresult launch_exec(Driver &driver, const std::shared_ptr<GraphExec> &exec,
                      const std::shared_ptr<Stream> &stream);
 /// The instance's node that was made from `node`, which may stand in the body of a conditional
@@ -154,12 +154,12 @@ ExecNode *find_exec_node(GraphExec &exec, const GraphNode &node);
 /// Destructors of objects that nobody refers to any more are called on the host thread. Throws as
 /// Scheduler::submit does; then no reference has been dropped.
 void release_user_objects(Driver &driver, UserReferences &references, const TaskPtr &after);
-/// Those that the graph and the graphs in its nodes hold.
+/// References of the graph and of the graphs in its nodes.
 void gather_references(const Graph &graph, UserReferences &out);
 void gather_references(const ExecGraph &graph, UserReferences &out);
 void count_references(const UserReferences &references);
 
-// What may change in an instance (update.cpp).
+// Checks changes of an instance (update.cpp).
 
 /// Whether the parameters of one node may be replaced by others, by the rules that setters and
 /// whole updates share.

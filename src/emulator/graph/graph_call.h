@@ -1,5 +1,5 @@
-// What graph calls begin with: find the handle, hold the lock. A dead handle is
-// CUDA_ERROR_INVALID_VALUE, which is what the graph functions document.
+// The begin of graph calls: find the handle, hold the lock. A dead handle is
+// CUDA_ERROR_INVALID_VALUE, which the graph functions document.
 #pragma once
 
 #include "emulator/driver/driver.h"

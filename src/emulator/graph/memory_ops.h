@@ -1,10 +1,10 @@
 // Stream memory operations: waiting for a word in memory, and writing one, in the order of a stream
 // or graph.
 //
-// A wait occupies no device thread: the scheduler asks again until it is over. What writes the word
-// may be the host, a kernel, or a write in another stream. The order that this makes counts for no
-// check of order: "Synchronization ordering established through this API is not visible to CUDA",
-// and should "also have that order expressed with CUDA-visible dependencies such as events".
+// A wait occupies no device thread: the scheduler asks again until it is over. The writer of the
+// word may be the host, a kernel, or a write in another stream. The order that this makes counts
+// for no check of order: "Synchronization ordering established through this API is not visible to
+// CUDA", and should "also have that order expressed with CUDA-visible dependencies such as events".
 #pragma once
 
 #include "emulator/driver/driver.h"
@@ -35,8 +35,8 @@ private:
 
 /// Checks the operations and copies them. Needs the lock; a null context means the current one.
 CUresult memory_ops_to_work(Driver &driver, const CUDA_BATCH_MEM_OP_NODE_PARAMS *params, Work *out);
-/// What a setter or an update of an instance may change: addresses, values and the condition of a
-/// wait.
+/// Whether a setter or an update of an instance may make the change: of addresses, values and the
+/// condition of a wait.
 bool same_but_values(const MemoryOpsWork &from, const MemoryOpsWork &to);
 
 } // namespace cugrt::emulator::api

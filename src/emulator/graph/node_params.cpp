@@ -177,7 +177,7 @@ CUresult params_to_work(Driver &driver, const CUgraphNodeParams &params, const W
 
 namespace {
 
-// Marks what the node holds as handed out.
+// Marks the node's present parameters as returned.
 std::vector<void *> *hand_out(GraphNode &node) {
   if (!node.param_pointers)
     node.param_pointers = std::make_shared<std::vector<void *>>();
@@ -222,7 +222,7 @@ struct Describe {
   }
 };
 
-// Of the union, in the layout of CUDA 13.5.
+// Used bytes of the union, in the layout of CUDA 13.5.
 size_t utilized_bytes(CUgraphNodeType type) {
   switch (int(type)) {
   case CU_GRAPH_NODE_TYPE_KERNEL:

@@ -27,12 +27,12 @@ bool reserved_zero(const CUgraphNodeParams &params);
 CUresult params_to_work(Driver &driver, const CUgraphNodeParams &params, const Work *old,
                         Work *out);
 
-/// As the forms of the calls before CUDA 13.4 read it: ctx "is ignored if func is set".
+/// The parameters as calls before CUDA 13.4 read them: ctx "is ignored if func is set".
 CUgraphNodeParams as_before_13_4(CUgraphNodeParams params);
 /// "All bytes past the utilized union member [...] must be set to zero", in the layout of
 /// CUDA 13.5.
 bool rest_zero(const CUgraphNodeParams &params);
-/// The generic struct from a node. Pointers lead to what the node holds, until it is destroyed.
+/// The generic struct of a node. Its pointers refer to the node's memory, until it is destroyed.
 CUgraphNodeParams params_of(GraphNode &node);
 CUDA_KERNEL_NODE_PARAMS_v3 kernel_params(GraphNode &node);
 
@@ -46,14 +46,14 @@ inline CUDA_KERNEL_NODE_PARAMS_v3 widen(const CUDA_KERNEL_NODE_PARAMS_v2 &p) {
           p.kernelParams, p.extra,     p.kern,      p.func ? nullptr : p.ctx};
 }
 
-/// Of a copy's or a fill's context, the green one if it was asked for in such.
+/// The context of a copy or a fill, the green one if it was asked for in such.
 template <class W> CUcontext context_handle(const W &work) {
   return work.green ? work.green->as_context : work.context->handle;
 }
 
-/// Of a kernel, which a node may hold and no launch.
+/// Whether the work is a kernel without blocks, which a node may hold and no launch.
 bool has_empty_grid(const Work &work);
-/// Of a kernel whose green context was destroyed since.
+/// Whether the work is a kernel whose green context was destroyed since.
 bool lost_green_context(const Work &work);
 
 } // namespace cugrt::emulator::api

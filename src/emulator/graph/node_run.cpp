@@ -37,7 +37,7 @@ CUresult NodeRun::run() {
   return result_;
 }
 
-// Runs the work and tells a profiler of it, where there is one.
+// Runs the work and reports it to a profiler, if there is one.
 CUresult NodeRun::run_told(LaunchAccesses *accesses) {
   ActivityLog &log = driver_.activities;
   const ActivityKind kind = activity_of(work_);

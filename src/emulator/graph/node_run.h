@@ -1,4 +1,4 @@
-// Running what the device executes: nodes of a launch, and work in streams.
+// Runs the device's work: nodes of a launch, and work in streams.
 #pragma once
 
 #include "emulator/driver/schedule/activity.h"
@@ -14,7 +14,7 @@ public:
   /// A copy of the node's work is taken. `check` may be nullptr.
   NodeRun(Driver &driver, const ExecNode &node, uint32_t index, std::shared_ptr<OrderCheck> check,
           uint32_t launch);
-  /// In a stream; `stream_work` may be nullptr.
+  /// Work in a stream; `stream_work` may be nullptr.
   NodeRun(Driver &driver, const Work &work, const std::shared_ptr<StreamWork> &stream_work);
 
   /// Called before the run is shared.
@@ -38,8 +38,8 @@ private:
   CUresult result_ = CUDA_SUCCESS;
 };
 
-/// For every node of the graph that the device executes its run, linked over programmatic edges;
-/// nullptr for the others and for disabled ones. `launch`: of ActivityLog::next_launch.
+/// For each node of the graph that the device executes, its run, linked over programmatic edges;
+/// nullptr for the others and for disabled ones. `launch`: from ActivityLog::next_launch.
 std::vector<std::shared_ptr<NodeRun>> make_runs(Driver &driver, const ExecGraph &graph,
                                                 const std::shared_ptr<OrderCheck> &check,
                                                 uint32_t launch);

@@ -55,12 +55,12 @@ public:
   OrderCheck(Driver &driver, std::shared_ptr<const NodeOrder> order,
              std::shared_ptr<StreamWork> stream_work)
       : driver_(driver), order_(std::move(order)), stream_work_(std::move(stream_work)) {}
-  /// Of a graph within node `node` of the one that `parent` checks.
+  /// Checks a graph within node `node` of the graph that `parent` checks.
   OrderCheck(const std::shared_ptr<OrderCheck> &parent, uint32_t node,
              std::shared_ptr<const NodeOrder> order)
       : driver_(parent->driver_), order_(std::move(order)), parent_(parent), node_(node) {}
 
-  /// Whether anyone wants to know what the node touches.
+  /// Whether the node's accesses are wanted.
   bool watches(uint32_t node) const;
   /// `name` says which node it is, to people.
   void touched(uint32_t node, const std::string &name, const LaunchAccesses &accesses);

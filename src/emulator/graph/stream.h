@@ -21,7 +21,7 @@ Ref<GreenContext> green_of(Driver &driver, const Stream &stream);
 /// multiprocessors (stream_api.cpp). Needs the lock.
 CUresult make_stream(Driver &driver, const Ref<Context> &context, const Ref<GreenContext> &green,
                      unsigned flags, int priority, CUstream *out);
-/// What a call is answered that names a stream whose green context was destroyed.
+/// The answer of a call that names a stream whose green context was destroyed.
 CUresult detached(const Driver &driver);
 
 /// The tasks of one call on their way to the scheduler. Others see nothing of them before submit(),
@@ -40,13 +40,13 @@ public:
   /// The same for a kernel that may begin with the stream's last kernel, before that has ended;
   /// unless it `begins` so, it is run behind it nevertheless.
   void order_early_in_stream(const Stream &stream, const TaskPtr &task, bool begins);
-  /// What order_in_stream() waits for in streams other than those that the legacy one joins.
+  /// Work in streams that order_in_stream() waits for, besides those that the legacy one joins.
   std::vector<TaskPtr> tails_before(const Stream &stream) const;
-  /// Of the work that was added last, if the device executes it.
+  /// The run of the work that was added last, if the device executes it.
   const std::shared_ptr<NodeRun> &run() const { return run_; }
   /// Events that the work records stand for their tasks from then on. Once only.
   void submit(bool caller_waits = false);
-  /// What its tasks tell of the bytes that they touch; nullptr where nobody asks.
+  /// Gets the bytes that its tasks touch; nullptr if nobody asks.
   const std::shared_ptr<StreamWork> &stream_work() const { return work_; }
 
 private:
@@ -62,7 +62,7 @@ private:
 
 /// order_in_stream, submit, and `task` is the stream's new tail.
 void enqueue(Driver &driver, const Ref<Stream> &stream, const TaskPtr &task);
-/// What the stream waits for now: its last work, and that of all that the legacy stream joins.
+/// Predecessors of new work: the stream's last work, and that of all that the legacy stream joins.
 TaskPtr join(Driver &driver, const Ref<Stream> &stream);
 /// Waits for that. Taken and left with the lock.
 CUresult synchronize(Driver &driver, const Ref<Stream> &stream, Lock &lock);

@@ -1,4 +1,4 @@
-// Changing instances: what a setter or a whole update may change, and why not.
+// Changes instances by a setter or a whole update, and says why it may not.
 //
 // A whole update pairs the nodes of two graphs from their exit nodes backwards, by the order of
 // edges, as cuda.h describes; nothing is changed unless everything may be.
@@ -169,7 +169,7 @@ bool pair_graphs(const ExecGraph &exec, const Graph &graph, Pairing &pairing,
   return true;
 }
 
-/// What an update does, to be collected whole before anything is changed.
+/// One change of an update. All are collected before anything is changed.
 struct Change {
   ExecNode *target;
   Work work;

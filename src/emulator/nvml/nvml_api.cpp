@@ -1,4 +1,4 @@
-// NVML of the emulated device: what programs ask of libnvidia-ml.so.1 before they use a device. It
+// NVML of the emulated device: answers of libnvidia-ml.so.1 to programs that then use a device. It
 // agrees with what the driver says of the same process. No call of it counts as the driver's, or
 // fails by CUGRT_EMU_FAIL_CALL. Answers follow NVML's reference manual ("nvmlReturn_t", the
 // functions by name).

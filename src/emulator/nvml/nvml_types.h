@@ -1,5 +1,5 @@
-// What NVIDIA's nvml.h declares, as far as the emulated NVML has it. Toolkits for compiling
-// programs do not always bring that header.
+// Declarations of NVIDIA's nvml.h that the emulated NVML has. Toolkits for compiling programs do
+// not always bring that header.
 #pragma once
 
 #include <stdint.h>
@@ -26,7 +26,7 @@ struct nvmlPciInfo_t {
   unsigned domain, bus, device, pci_device_id, pci_subsystem_id;
   char bus_id[32];
 };
-/// Of nvmlDeviceGetPciInfo and _v2.
+/// For nvmlDeviceGetPciInfo and _v2.
 struct nvmlPciInfo_v2_t {
   char bus_id[16];
   unsigned domain, bus, device, pci_device_id, pci_subsystem_id, reserved[4];

@@ -18,7 +18,7 @@
 
 namespace cugrt::emulator::ptx {
 
-/// Who sees a symbol of a module when several are linked (.common is weak).
+/// Modules that see a symbol when several are linked (.common is weak).
 enum class Linkage : uint8_t { local, external, visible, weak };
 
 struct Register {

@@ -12,7 +12,7 @@ struct BinaryOperator {
   int precedence; // higher binds more strongly
 };
 
-// Those of two characters first.
+// Operators of two characters come first.
 constexpr BinaryOperator kBinaryOperators[] = {
     {"<<", 8}, {">>", 8}, {"<=", 7}, {">=", 7}, {"==", 6}, {"!=", 6},
     {"&&", 2}, {"||", 1}, {"*", 10}, {"/", 10}, {"%", 10}, {"+", 9},

@@ -140,7 +140,7 @@ Status Parser::run() {
   return {};
 }
 
-/// Where a function was named behind its declaration alone, its definition has come since.
+/// Resolves functions that were named behind their declaration alone; they are defined now.
 void Parser::settle_functions() {
   auto settle = [&](auto &index) {
     auto symbol = module_symbols_.find(module_.functions[size_t(index)].name);

@@ -81,7 +81,7 @@ Status Lowering::lower(const ptx::Instruction &instruction) {
                " has these modifiers and no others");
 }
 
-/// Hints, and what is done before it could be waited for.
+/// Hints, and operations that end before anything could wait for them.
 Status Lowering::lower_nothing(Opcode &opcode) {
   const std::string_view name = opcode.mnemonic();
   const bool has_size = name == "applypriority" || name == "discard";
@@ -115,7 +115,7 @@ Status Lowering::lower_fence(Opcode &opcode) {
   return {};
 }
 
-/// Without operands: griddepcontrol.wait, exit and more.
+/// Opcodes without operands: griddepcontrol.wait, exit and more.
 Status Lowering::lower_bare(Opcode &opcode) {
   CUGRT_ASSIGN(const OpId id, known_op(opcode));
   CUGRT_TRY(expect_operands(0, 0));

@@ -1,5 +1,5 @@
-// Instructions of one destination and some values: the table says what they compute, their type
-// modifiers how wide each operand is. Also mov with its packing forms, carry chains and cvt.
+// Instructions of one destination and some values: the table gives their functions, type modifiers
+// the widths of operands. Also mov with its packing forms, carry chains and cvt.
 #include "emulator/decode/lower/lowering.h"
 
 #include <algorithm>
@@ -108,7 +108,7 @@ Status Lowering::lower_arithmetic(Opcode &opcode) {
     if ((flags & kFlagSat) && last == Type::f64)
       return refuse();
   }
-  // Of integers .relu stands before the type in the ISA, and behind it in what the compiler writes.
+  // For integers, .relu stands before the type in the ISA, and behind it in the compiler's text.
   const bool clamps = !is_float(last) && opcode.take("relu");
   std::string name = (directed ? "directed." : "") + opcode.name();
   if (clamps)
@@ -328,12 +328,12 @@ Status Lowering::lower_cvt(Opcode &opcode) {
   if (opcode.size() != 2 || (directed && (flags & (kFlagFtz | kFlagSat))) ||
       (directed && !is_half(to) && flags & kFlagRelu) || (bound && packed))
     return refuse();
-  // To halves, one row rounds in every direction.
+  // One row converts to halves in every direction of rounding.
   auto id = find_op((directed && !is_half(to) ? "directed." : "") + opcode.name());
   if (!id)
     return refuse();
   CUGRT_TRY(expect_operands(packed ? 3 : 2, packed ? 3 : 2));
-  // From and to bf16, no register is wider than its type.
+  // From and to bf16, registers must be as wide as the type.
   const bool exact = from == Type::bf16 || to == Type::bf16 || to == Type::bf16x2;
   const Width width = exact ? Width::same : Width::any_above;
   if (operand(1).kind == Kind::special && is_float(to))

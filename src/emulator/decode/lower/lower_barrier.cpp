@@ -18,7 +18,7 @@ bool take_shared(Opcode &opcode, Space &space) {
 
 } // namespace
 
-/// Where a barrier lies: in the block's own shared memory, or at a generic address.
+/// Address of a barrier: in the block's own shared memory, or generic.
 Result<Lowering::Address> Lowering::barrier_address(Opcode &opcode, const Operand &operand) {
   Space space;
   const bool of_cluster = take_shared(opcode, space);

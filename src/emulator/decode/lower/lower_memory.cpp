@@ -139,7 +139,7 @@ Status Lowering::lower_access(Opcode &opcode, bool is_store) {
   return {};
 }
 
-/// The cells of what a load or store moves; of a load also what must follow.
+/// The cells that a load or store moves; for a load also the operations that must follow.
 Result<std::vector<Lowering::Destination>>
 Lowering::moved_cells(std::span<const Operand *const> values, bool is_store, Type type,
                       uint32_t *cells) {

@@ -1,4 +1,4 @@
-// What has no lane of its own: registers of 128 bits, which are two cells of 64, and pairs of f32.
+// Operands of more than a lane: registers of 128 bits (two cells of 64), and pairs of f32.
 #include "emulator/decode/lower/lowering.h"
 
 namespace cugrt::emulator {

@@ -4,7 +4,7 @@
 
 namespace cugrt::emulator {
 
-/// Bytes of an element of a, b, c or d, as PTX names its type; 0 for those there are none of.
+/// Bytes of an element of a, b, c or d, by its type's name in PTX; 0 for other names.
 static uint32_t element_bytes(std::string_view type) {
   return type == "s8" || type == "u8"                       ? 1
          : type == "f16" || type == "bf16"                  ? 2
@@ -33,7 +33,7 @@ static bool fits(const TileShape &shape, std::string_view multiplicand) {
   return (shape.k == 8) == (multiplicand == "tf32");
 }
 
-/// Of a register that holds elements of that type.
+/// Type of a register that holds elements of that type.
 static ptx::Type register_type(std::string_view element) {
   return element == "f16"                     ? ptx::Type::f16x2
          : element == "bf16"                  ? ptx::Type::bf16x2

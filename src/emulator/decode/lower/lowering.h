@@ -32,7 +32,7 @@ private:
     bool is_place = false;
     uint32_t place = 0; // variable
   };
-  /// A destination and what must follow when the register is wider than the value.
+  /// A destination, and the operations that must follow if the register is wider than the value.
   struct Destination {
     uint32_t cell = 0;
     uint32_t widen_to = kNoCell;
@@ -53,8 +53,8 @@ private:
   Status resolve_branches();
 
   // operands.cpp.
-  /// ld, st and cvt take registers that are wider than their type. What has the same type in all
-  /// forms of an instruction (counts, positions, masks) takes integers and bits alone.
+  /// ld, st and cvt take registers that are wider than their type. Operands of the same type in all
+  /// forms of an instruction (counts, positions, masks) take only integers and bits.
   enum class Width { same, any_above, integer };
   Status check_register(const Operand &operand, Type type, Width width) const;
   Status check_literal(const Operand &operand, Type type, Width width) const;
@@ -166,7 +166,7 @@ private:
   // Emission.
   Op &emit(OpId id);
   Op &emit(OpId id, uint32_t d, uint32_t a, uint32_t b = 0, uint32_t c = 0, uint32_t e = 0);
-  /// With its result in operand 0, a register of the type.
+  /// Emits an operation whose result is operand 0, a register of the type.
   Status emit_result(OpId id, Type type, std::array<uint32_t, 4> cells, Width width = Width::same,
                      uint16_t flags = 0);
   void apply_guard(size_t first);

@@ -33,8 +33,8 @@ public:
   }
 
 private:
-  /// The operation of this block that computes `cell`, if only one operation reads it, and what it
-  /// was computed from is still there.
+  /// The operation of this block that computes `cell`, if only one operation reads it and its
+  /// operands are still there.
   size_t source(uint32_t cell) const {
     auto it = definition_.find(cell);
     if (it == definition_.end() || draft_.pinned.count(cell) || reads_.at(cell) != 1)

@@ -1,4 +1,4 @@
-// The order of the passes, and what they share.
+// The order of the passes, and functions that they share.
 #include "emulator/decode/passes/passes.h"
 
 namespace cugrt::emulator {

@@ -30,7 +30,7 @@ void optimize(Draft &draft);
 /// mov: later reads in its block take the source instead; everywhere, where the source is a
 /// constant. A mov that nothing reads any more is removed.
 void propagate_copies(Draft &draft);
-/// base + (i << k) and its like: one operation, when nothing else reads what is in between.
+/// Makes base + (i << k) and its like one operation, if nothing else reads the values in between.
 void fuse_index_arithmetic(Draft &draft);
 /// A comparison right before the branch on its result does both.
 void fuse_compare_branches(Draft &draft);
@@ -40,7 +40,7 @@ void compact(Draft &draft);
 /// first leaves the shape of the addresses for the others.
 void group_addresses(Draft &draft);
 
-/// Where blocks begin, in the order of operations.
+/// Marks the first operation of each block.
 std::vector<bool> block_starts(const Draft &draft);
 
 } // namespace cugrt::emulator

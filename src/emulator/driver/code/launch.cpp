@@ -73,7 +73,7 @@ CUresult check_cluster(Driver &driver, const KernelWork &work) {
   const KernelInfo &info = *work.function->info;
   const Extent cluster = cluster_of(work);
   auto stated = work.attributes.find(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
-  // What the kernel was compiled for cannot be launched otherwise.
+  // A kernel compiled for a cluster cannot be launched with another one.
   if (stated != work.attributes.end() && info.required_cluster[0] &&
       cluster != extent_of(stated->second))
     return CUDA_ERROR_INVALID_CLUSTER_SIZE;
@@ -306,7 +306,7 @@ CUresult run_kernel(Driver &driver, const KernelWork &work, const KernelHooks &h
   if (config.accesses)
     config.accesses->counts = driver.loads.counts();
   driver.counters.kernels.fetch_add(1, std::memory_order_relaxed);
-  // The first race of a launch is told: the others mostly have the same cause.
+  // Reports the first race of a launch only: the others mostly have the same cause.
   std::atomic<bool> told{false};
   RaceReport report_race = [&](const std::string &text) {
     if (!told.exchange(true))

@@ -27,7 +27,7 @@ CUresult resolve_function(Driver &driver, CUfunction handle, CUkernel kernel,
 /// Everything that a launch or a kernel node can be refused for, then the copied arguments.
 CUresult prepare_launch(Driver &driver, const LaunchRequest &request, const Ref<Context> &context,
                         KernelWork *out);
-/// Attributes of the launch: what is emulated, harmless or refused.
+/// Checks attributes of the launch: emulated, harmless or refused ones.
 CUresult check_attributes(Driver &driver, const KernelWork &work);
 /// Whether a launch can have the attribute at all, whatever its value.
 CUresult check_known(Driver &driver, CUlaunchAttributeID id);
@@ -41,12 +41,12 @@ uint32_t max_cluster_blocks(const Function &function);
 CUresult copy_params(const KernelInfo &info, void **params, void **extra,
                      std::vector<std::byte> *out);
 
-/// What the launches around a kernel want of it; see LaunchConfig.
+/// Hooks of the launches around a kernel; see LaunchConfig.
 struct KernelHooks {
   const std::function<void()> *wait_for_predecessors = nullptr;
   LaunchAccesses *accesses = nullptr;
 };
-/// On the device thread, without the lock.
+/// Runs on the device thread, without the lock.
 CUresult run_kernel(Driver &driver, const KernelWork &work, const KernelHooks &hooks = {});
 
 /// Function attributes and parameter layout, for CUfunction and CUkernel alike (function_api.cpp).

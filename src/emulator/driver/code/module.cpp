@@ -1,4 +1,4 @@
-// Loads PTX text, and resolves what is in it; see module.h.
+// Loads PTX text, and resolves its names; see module.h.
 #include "emulator/driver/code/module.h"
 
 #include "base/file.h"
@@ -24,7 +24,7 @@ static CUresult load_error(Code code) {
   }
 }
 
-// PTX is text that ends with a NUL. Other images are told by their first bytes.
+// PTX is text that ends with a NUL. First bytes distinguish other images.
 CUresult image_text(Driver &driver, const void *image, std::string_view *out) {
   if (!image)
     return CUDA_ERROR_INVALID_VALUE;

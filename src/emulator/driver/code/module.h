@@ -1,4 +1,4 @@
-// Modules, libraries and kernels: loading PTX and finding what is in it.
+// Modules, libraries and kernels: loads PTX and finds its parts.
 #pragma once
 
 #include "emulator/driver/driver.h"

@@ -17,15 +17,15 @@ using Counts = std::map<std::string, uint32_t, std::less<>>;
 
 constexpr uint32_t kWarp = 32;
 
-/// As a multiprocessor gives them out: to warps, in units of 256.
+/// A multiprocessor gives registers to warps, in units of 256.
 uint64_t registers_of_block(uint32_t of_thread, uint32_t threads) {
   constexpr uint64_t kUnit = 256;
   const uint64_t warps = (threads + kWarp - 1) / kWarp;
   return (uint64_t(of_thread) * kWarp + kUnit - 1) / kUnit * kUnit * warps;
 }
 
-/// Of no machine code: more than an assembler makes of so many registers of PTX, of which some have
-/// 64 bits.
+/// An upper bound without machine code: more than an assembler makes of so many registers of PTX,
+/// of which some have 64 bits.
 uint32_t upper_bound(const KernelInfo &kernel) {
   constexpr uint32_t kOfItsOwn = 24;
   return std::min(2 * kernel.registers + kOfItsOwn, kernel.max_registers);
@@ -40,7 +40,7 @@ std::string target_of(std::string_view ptx) {
   return std::string(ptx.substr(at, end == ptx.npos ? end : end - at));
 }
 
-/// What `program -arch=target -v` says of the text; empty when it cannot be asked.
+/// The output of `program -arch=target -v` for the text; empty if it cannot be run.
 std::string ask(const char *program, const std::string &target, std::string_view ptx) {
   const int text = memfd_create("ptx", 0);
   int out[2];

@@ -1,4 +1,4 @@
-// Copies and fills: what they may touch, and doing them.
+// Copies and fills: checks their memory, and runs them.
 #pragma once
 
 #include "emulator/driver/driver.h"
@@ -8,7 +8,7 @@ namespace cugrt::emulator::api {
 
 /// A copy of `bytes` bytes between two addresses of any kind.
 CUDA_MEMCPY3D linear_copy(uint64_t destination, uint64_t source, size_t bytes);
-/// Where it begins, on the host or the device.
+/// The begin of the source, on the host or the device.
 inline uint64_t source_of(const CUDA_MEMCPY3D &c) {
   return c.srcMemoryType == CU_MEMORYTYPE_HOST ? reinterpret_cast<uint64_t>(c.srcHost)
                                                : c.srcDevice;
@@ -18,11 +18,11 @@ inline uint64_t destination_of(const CUDA_MEMCPY3D &c) {
                                                : c.dstDevice;
 }
 
-/// What can be known before it runs: kinds of memory, ranges of live allocations, pitches.
+/// Checks everything known before it runs: kinds of memory, ranges of live allocations, pitches.
 CUresult check_copy(Driver &driver, const CUDA_MEMCPY3D &copy);
 CUresult check_fill(Driver &driver, const CUDA_MEMSET_NODE_PARAMS &fill);
 
-/// On the device thread, without the lock. Memory that was freed meanwhile is an illegal address.
+/// On the device thread, without the lock. Memory freed meanwhile is an illegal address.
 CUresult run_copy(Driver &driver, const CopyWork &work);
 CUresult run_fill(Driver &driver, const CUDA_MEMSET_NODE_PARAMS &fill);
 

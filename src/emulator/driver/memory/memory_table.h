@@ -1,5 +1,5 @@
-// Who owns which bytes: device allocations, pinned host memory and registered host memory. Has its
-// own lock, since stream-ordered frees run on the device thread.
+// Owners of bytes: device allocations, pinned host memory and registered host memory. Has its own
+// lock, since stream-ordered frees run on the device thread.
 //
 // Pinned host memory and managed memory are carved out of the emulated device's address space: host
 // and kernels see them at one address.
@@ -18,8 +18,8 @@ namespace cugrt::emulator::api {
 
 struct Context;
 
-/// Where stream-ordered allocations come from. The counts change when memory is freed on the device
-/// thread; the rest is guarded by Driver::mutex.
+/// The source of stream-ordered allocations. Its counts change when memory is freed on the device
+/// thread; Driver::mutex guards the rest.
 struct MemoryPool {
   CUmemoryPool handle = nullptr;
   uint64_t max_bytes = 0; // 0: the device's memory
@@ -61,7 +61,7 @@ public:
   struct Usage {
     uint64_t device = 0, device_bytes = 0, host = 0, host_bytes = 0;
   };
-  /// What belongs to the context; with `unowned`, what belongs to none as well.
+  /// Use by the context; with `unowned`, also of memory that belongs to no context.
   Usage usage_of(const Context *context, bool unowned) const;
 
   /// The range that holds the address: of the device, or of registered memory, by the host's or the

@@ -1,4 +1,4 @@
-// What a profiler is told of: kernels, copies and fills that the device has run (CUPTI's
+// Activities for a profiler: kernels, copies and fills that the device has run (CUPTI's
 // activities).
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace cugrt::emulator::api {
 
-/// By CUPTI's numbers.
+/// Numbered as in CUPTI.
 enum class ActivityKind : uint32_t { none = 0, copy = 1, fill = 2, kernel = 10 };
 
 /// A node of a graph, as tools call it: the instance's, the graph's that it was made of, and the
@@ -32,16 +32,16 @@ struct Activity {
 ActivityKind activity_of(const Work &work);
 uint64_t activity_ns();
 
-/// What has been run since a profiler asked, and has not been taken. Thread-safe.
+/// Activities since a profiler asked, until it takes them. Thread-safe.
 class ActivityLog {
 public:
-  /// At most this many are kept; later ones are counted alone.
+  /// Keeps at most this many; only counts later ones.
   static constexpr size_t kMost = size_t(1) << 20;
 
   bool wants(ActivityKind kind) const { return kinds_.load(std::memory_order_relaxed) & bit(kind); }
   void want(ActivityKind kind, bool wanted);
   void add(Activity activity);
-  /// Of a graph: from 1.
+  /// Numbers a launch of a graph, from 1.
   uint32_t next_launch() { return ++launches_; }
   std::vector<Activity> take();
   /// Nobody asks, and nothing is kept.

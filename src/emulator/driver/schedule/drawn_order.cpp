@@ -26,7 +26,7 @@ uint64_t Scheduler::draw() {
   return draws_->next();
 }
 
-// A callback is waited for, unless it takes long: it may wait for what the program does next.
+// Waits for a callback, unless it takes long: it may wait for the program's next call.
 void Scheduler::run_drawn(SchedulerLock &lock) {
   size_t drawn = draws_->below(device_ready_.size() + host_late_.size());
   if (drawn < device_ready_.size())

@@ -11,7 +11,7 @@ namespace cugrt::emulator::api {
 
 static thread_local bool t_in_host_callback = false;
 
-// For std::push_heap and its like, whose front is the largest.
+// Order for std::push_heap and its like, whose front is the largest.
 static bool later(const TaskPtr &a, const TaskPtr &b) {
   return std::tuple(a->priority, a->order_major, a->order_minor, a.get()) >
          std::tuple(b->priority, b->order_major, b->order_minor, b.get());
@@ -38,7 +38,7 @@ Scheduler::~Scheduler() {
     thread.join();
 }
 
-// Where a thread cannot be had, the next submission tries again.
+// If there is no thread to be had, the next submission tries again.
 void Scheduler::start_threads(const Submission &submission) {
   threads_.reserve(width_ + 2);
   while (threads_.size() < width_ + 1) {
@@ -135,7 +135,7 @@ void Scheduler::make_ready(TaskPtr task, bool wake) {
   }
 }
 
-// Asks every polled task once; what is over is to be finished. True when there was such.
+// Asks every polled task once and collects the ended ones. True if there were any.
 bool Scheduler::poll() {
   for (TaskPtr &task : polled_) {
     CUresult result = poison();
@@ -240,7 +240,7 @@ bool Scheduler::done(const TaskPtr &task) const {
   return !task || task->done;
 }
 
-// What the host or a running kernel writes tells nobody.
+// Writes of the host or a running kernel wake nobody, so this asks again and again.
 void Scheduler::poll_loop() {
   constexpr auto kInterval = std::chrono::microseconds(200);
   std::unique_lock lock(mutex_);
@@ -283,7 +283,7 @@ bool Scheduler::wait_unless(const TaskPtr &task, const Which &hopeless) {
   return true;
 }
 
-// Each polled task has been asked since it became ready: who makes it ready ends with finish_all().
+// Each polled task has been asked since it became ready: making one ready ends with finish_all().
 bool Scheduler::is_stuck(const Which &hopeless) const {
   return device_ready_.empty() && host_ready_.empty() && host_late_.empty() && !running_ &&
          !running_on_host_ && std::any_of(polled_.begin(), polled_.end(), [&](const TaskPtr &task) {

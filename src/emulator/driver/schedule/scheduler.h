@@ -67,7 +67,7 @@ struct Task {
   std::optional<int> own_priority; // in place of its stream's
   /// Is as old as this one: which of the two runs first is for order_minor to say.
   TaskPtr beside;
-  /// Where it stands among the work of streams; nullptr where that is not watched.
+  /// Its point in the order of streams; nullptr if that is not watched.
   std::shared_ptr<const StreamPoint> point;
   const void *context = nullptr; // of a polled task: whose it is
   uint64_t awaited_address = 0;  // and the word that it waits for, as its action last said
@@ -82,12 +82,12 @@ struct Task {
   Clock::time_point finished_at{}; // valid when done
 };
 
-/// Tasks that become runnable together, and what they wait for. Building one changes nothing but
+/// Tasks that become runnable together, and their predecessors. Building one changes nothing but
 /// itself.
 class Submission {
 public:
   void add(TaskPtr task) { tasks_.push_back(std::move(task)); }
-  /// Of the stream: of tasks that are ready, a lower number runs first.
+  /// The stream's priority: among ready tasks, a lower number runs first.
   void set_priority(int priority) { priority_ = priority; }
   /// `task`, which is or will be added, runs after `before`; no effect when that is null or has
   /// finished by then.
@@ -108,7 +108,7 @@ private:
 
 class Scheduler {
 public:
-  /// `order` is told which points the program has seen, and outlives the scheduler.
+  /// `order` learns which points the program has seen, and outlives the scheduler.
   Scheduler(unsigned device_threads, StreamOrder &order, std::optional<uint64_t> drawn_order);
   ~Scheduler(); // waits for what runs; what has not started is dropped
 
@@ -120,7 +120,7 @@ public:
   bool done(const TaskPtr &task) const;
   /// As done(), for programs that ask until it is.
   bool query(const TaskPtr &task);
-  /// On the thread of a device task that runs: another may run in its midst.
+  /// Call on the thread of a running device task: another may run in its midst.
   void run_another();
   bool draws_order() const { return draws_.has_value(); }
   uint64_t draw(); // where the order is drawn
@@ -147,7 +147,7 @@ private:
   using SchedulerLock = std::unique_lock<std::mutex>;
   void run(SchedulerLock &lock, ReadyHeap &ready);
   void run_task(SchedulerLock &lock, TaskPtr task);
-  // Of a drawn order (drawn_order.cpp).
+  // For a drawn order (drawn_order.cpp).
   bool may_draw() const { return !running_ && !(device_ready_.empty() && host_late_.empty()); }
   void run_drawn(SchedulerLock &lock);
   void run_for_a_while(SchedulerLock &lock);

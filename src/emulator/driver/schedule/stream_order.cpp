@@ -111,8 +111,8 @@ void StreamOrder::forget(uint64_t begin, uint64_t bytes) {
   }
 }
 
-// What the program has seen the end of precedes all that it will submit; it is kept only for work
-// that was submitted before and has not been done.
+// A point whose end the program has seen precedes all later ones; it is kept only for work that was
+// submitted before and has not been done.
 void StreamOrder::prune() {
   under_way_.erase(std::remove_if(under_way_.begin(), under_way_.end(),
                                   [](const auto &work) { return work.expired(); }),

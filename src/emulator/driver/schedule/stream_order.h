@@ -32,7 +32,7 @@ namespace cugrt::emulator::api {
 
 struct StreamPoint;
 
-/// By stream, the number of the latest point that has ended.
+/// For each stream, the number of the latest point that has ended.
 class StreamClock {
 public:
   bool holds(const StreamPoint &point) const;
@@ -53,15 +53,15 @@ private:
 struct StreamPoint {
   uint64_t stream = 0, number = 0;
   std::string stream_name; // "stream 7", for people
-  /// What has ended when it begins, and when its griddepcontrol.wait returns. The same unless it
-  /// was launched with programmatic stream serialisation.
+  /// Points that have ended when it begins, and when its griddepcontrol.wait returns. Both are the
+  /// same unless it was launched with programmatic stream serialisation.
   StreamClock at_start, at_wait;
   bool is_early = false; // the two differ
 };
 
 class StreamOrder;
 
-/// One point's work on its way: held by the tasks that do it until they have run.
+/// One point's work on its way; its tasks hold it until they have run.
 class StreamWork {
 public:
   StreamWork(StreamOrder &order, std::shared_ptr<const StreamPoint> point)
@@ -83,14 +83,14 @@ public:
   bool enabled() const {
     return findings_.enabled(Check::streams) || findings_.enabled(Check::programmatic);
   }
-  /// Numbers the point and adds to its clocks what the program has seen.
+  /// Numbers the point and adds the points that the program has seen to its clocks.
   void submit(StreamPoint &point, const std::shared_ptr<StreamWork> &work);
   /// The program has seen that the point has ended, or only that it has begun. Where the host has
   /// no memory to note it, all that was submitted so far is forgotten.
   void seen(const StreamPoint &point, bool ended) noexcept;
   /// Memory that is given back in the order of a stream may be given out in another's.
   void forget(uint64_t begin, uint64_t bytes);
-  /// Of a new driver.
+  /// Call for a new driver.
   void clear();
 
 private:
@@ -119,7 +119,7 @@ private:
   std::set<std::pair<std::string, std::string>> reported_;
 };
 
-/// Adds what has ended once the point has.
+/// Adds the points that have ended once this one has.
 void add_ended(StreamClock &clock, const StreamPoint &point);
 
 } // namespace cugrt::emulator::api

@@ -1,4 +1,4 @@
-// What the device can be asked to do: the parameters of graph nodes, and equally of stream
+// Work of the device: the parameters of graph nodes, and equally of stream
 // operations.
 //
 // A stream operation fills one of these in, and either becomes a task at once or, while its stream

@@ -1,4 +1,4 @@
-// What each operation of opcodes.def does to memory: what the checks go by.
+// The effect on memory of each operation of opcodes.def, for the checks.
 #pragma once
 
 #include "emulator/exec/opcodes/handlers.h"

@@ -27,7 +27,7 @@ void AccessSet::seal(List &list) {
   list.sealed = kept;
 }
 
-// Appends, and seals whenever the list has grown to twice what it was sealed to.
+// Appends, and seals whenever the list has grown to twice its sealed size.
 void AccessSet::add(AccessKind kind, uint64_t begin, uint64_t bytes) {
   constexpr size_t kSlack = 4096;
   List &list = lists_[size_t(kind)];
@@ -152,7 +152,7 @@ bool may_be_global(ptx::Space space) {
   return space == ptx::Space::global || space == ptx::Space::none;
 }
 
-/// Where what a warp touches goes.
+/// Target for the addresses that a warp touches.
 struct Recorder {
   AccessSet &set;
   LoadedBytes *loaded; // null: is not counted
@@ -164,7 +164,7 @@ struct Recorder {
   }
 };
 
-// Of cp.async, whose offset and length are packed in their own way.
+// Records cp.async, whose offset and length are packed in their own way.
 void record_copy(const Op *op, const Warp &w, uint32_t lanes, Recorder &out) {
   for (uint32_t i = 0; i < kLanes; ++i) {
     uint32_t bytes = std::min(w.lane<uint32_t>(op->c)[i], op->e);
@@ -173,7 +173,7 @@ void record_copy(const Op *op, const Warp &w, uint32_t lanes, Recorder &out) {
   }
 }
 
-// Of bulk copies, whose size is a cell.
+// Records bulk copies, whose size is a cell.
 void record_bulk(const Op *op, const Warp &w, uint32_t lanes, Recorder &out) {
   const bool loads = access_row(op).kind == AccessRow::Kind::bulk_load;
   const uint64_t *addresses = w.lane<uint64_t>(loads ? op->a : op->d);
@@ -183,7 +183,7 @@ void record_bulk(const Op *op, const Warp &w, uint32_t lanes, Recorder &out) {
       out.add(loads ? AccessKind::read : AccessKind::write, addresses[i], bytes[i]);
 }
 
-// Of wmma.load and wmma.store, element by element.
+// Records wmma.load and wmma.store, element by element.
 void record_tile(const Op *op, const Warp &w, uint32_t lanes, Recorder &out) {
   const uint32_t bytes = static_cast<const TileAccess *>(op->extra)->tile.element_bytes;
   const bool stores = access_row(op).kind == AccessRow::Kind::tile_store;

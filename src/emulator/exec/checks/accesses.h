@@ -70,7 +70,7 @@ private:
   std::unordered_map<uint64_t, uint64_t> granules_;
 };
 
-/// Of one launch: before a thread's griddepcontrol.wait, or a barrier behind one, and after.
+/// Accesses of one launch: before and after a thread's griddepcontrol.wait, or a barrier behind it.
 struct LaunchAccesses {
   AccessSet before_wait, after_wait;
   bool counts = false; // loads, too: what a warp's neighbouring lanes share counts once
@@ -83,14 +83,14 @@ struct LaunchAccesses {
   }
 };
 
-/// What launches load, from when it is asked for. Thread-safe.
+/// Loads of launches, from when it is asked for. Thread-safe.
 class LoadCount {
 public:
   struct Totals {
     uint64_t loaded = 0;                        // bytes, by all launches
     uint64_t constant_loaded = 0, constant = 0; // of granules that no launch wrote
   };
-  /// From nothing, or no longer.
+  /// Begins to count from nothing, or ends counting.
   void count(bool on);
   bool counts() const { return counts_.load(std::memory_order_relaxed); }
   void add(const LaunchAccesses &launch);
@@ -103,7 +103,7 @@ private:
   AccessSet touched_;
 };
 
-/// What the active lanes are about to touch with the operation, if it is one on memory.
+/// Records the bytes that the active lanes are about to touch, if the operation is on memory.
 void record_access(const Op *op, Warp &w, LaunchAccesses &out);
 
 inline bool is_write(AccessKind kind) {

@@ -21,15 +21,15 @@
 
 namespace cugrt::emulator {
 
-/// Of one launch, which runs on one thread. Tells its first finding. A cluster counts as one block.
+/// Checks one launch, on one thread. Reports its first finding. A cluster counts as one block.
 class GridRaceCheck {
 public:
   GridRaceCheck(const RaceReport &report, uint64_t clusters) : report_(report), all_(clusters) {}
 
-  /// What clusters touch in a turn.
+  /// Accesses of a cluster in a turn.
   LaunchAccesses &turn() { return turn_; }
   void began(const Cluster &cluster);
-  /// After a turn, which ended in `state`; turn() is empty again.
+  /// Call after a turn, which ended in `state`; turn() is empty again.
   void turned(const Cluster &cluster, BlockState state);
 
 private:

@@ -26,7 +26,7 @@ const OpLocation *InitCheck::location(const Warp &w, const Op *op) const {
   return &w.current->code->locations[size_t(op - w.current->code->ops.data())];
 }
 
-/// Of shared and local memory; null when the access is out of bounds, which is a fault of its own.
+/// States of shared and local memory; null if the access is out of bounds, a fault of its own.
 InitCheck::ByteState *InitCheck::states(const Warp &w, uint32_t lane, ptx::Space space,
                                         uint64_t address, uint32_t bytes) {
   bool is_shared = space == ptx::Space::shared;
@@ -177,7 +177,7 @@ void InitCheck::store(Warp &w, const Op *op, uint32_t lanes) {
   }
 }
 
-// An exchange moves; everything else depends on what was there.
+// An exchange moves bytes; all other atomics depend on the old ones.
 void InitCheck::atomic(Warp &w, const Op *op, uint32_t lanes) {
   constexpr std::string_view kWhat = "an atomic operation uses";
   check_addresses(w, op, lanes, op->a);

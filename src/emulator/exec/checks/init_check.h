@@ -1,4 +1,4 @@
-// Uses of bytes that nothing was ever written to.
+// Finds uses of bytes that nothing was ever written to.
 //
 // Loading such bytes is no finding, nor is moving, storing or copying them: whole vectors at a
 // ragged end, the padding of a structure and rows that are masked afterwards are read like that by
@@ -53,15 +53,15 @@ public:
   InitCheck(UndefinedBytes &memory, const Launch &launch, uint32_t warps);
 
   void begin_block();
-  /// What the active lanes are about to do. Reports uses; writes are noted at once, what becomes of
-  /// registers waits for `after`.
+  /// Checks the next operation of the active lanes. Reports uses and notes writes at once;
+  /// registers wait for `after`.
   void before(Warp &w, const Op *op);
   /// The operation has been executed, unless the path left because it has to wait.
   void after(Warp &w);
   /// Lanes have entered a callee, or are about to return from it.
   void called(const CallFrame &callee, uint32_t lanes);
   void returned(const CallFrame &callee, uint32_t lanes);
-  /// Lanes of one cell of `to` become what they are in `from`, a call frame of the same function.
+  /// Lanes of one cell of `to` take their state from `from`, a call frame of the same function.
   void move_cell(const CallFrame &from, const CallFrame &to, uint32_t cell, uint32_t lanes);
   /// The call frame is no more.
   void forget(const CallFrame &call) { calls_.erase(&call); }

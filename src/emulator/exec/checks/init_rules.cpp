@@ -95,7 +95,7 @@ u32 permute_bytes(u32 a, u32 b, u32 selectors) {
 u64 shifted_left(u64 bits, u32 amount) { return amount > 63 ? 0 : bits << amount; }
 u64 shifted_right(u64 bits, u32 amount) { return amount > 63 ? 0 : bits >> amount; }
 
-/// What of a field of `bits` at a position is left at the bottom.
+/// Shifts a field of `bits` at a position to the bottom.
 u64 extracted(u64 bits, u32 position, u32 length, bool is_signed) {
   u64 field = shifted_right(bits, position & 255) & mask(length & 255);
   return is_signed && field ? kAll : field; // the sign may be among them
@@ -106,8 +106,8 @@ struct Lane {
   u64 value[4], undefined[4];
 };
 
-/// Undefined bits of the result where each bit of it comes from one place; nothing where the
-/// operation computes. What only says how to move (amounts, selectors) is defined.
+/// Undefined bits of the result if each bit of it comes from one place; nothing if the operation
+/// computes. Operands that only say how to move (amounts, selectors) are defined.
 bool moved_bits(OpId id, const Lane &l, u64 *out) {
   const u64 a = l.value[0], b = l.value[1], c = l.value[2], sa = l.undefined[0],
             sb = l.undefined[1], sc = l.undefined[2];
@@ -307,7 +307,7 @@ void InitCheck::across_lanes(Warp &w, const Op *op, uint32_t lanes, Result &out)
     spread(out, lane, bits, *a, from, true);
 }
 
-/// A .param variable of a call: what was stored at an offset is loaded from it.
+/// A .param variable of a call: a load from an offset gives the value stored there.
 void InitCheck::call_parameter(Warp &w, const Op *op, uint32_t lanes, bool is_store) {
   ParamElement element = ParamElement::unpack(op->cache);
   const uint32_t cells[] = {op->d, op->b, op->c, op->e};

@@ -1,4 +1,4 @@
-// Blocks that wait for a block of their grid that has not begun. Only a cooperative launch holds
+// Finds blocks that wait for one of their grid that has not begun. Only a cooperative launch holds
 // all blocks at once; any other may run them one after the other, and they would wait for ever.
 //
 // So a new block begins only when every block that runs has had a turn of polling alone since any
@@ -16,19 +16,19 @@
 
 namespace cugrt::emulator {
 
-/// Of one launch, which runs on one thread. Tells its first finding.
+/// Checks one launch, which runs on one thread. Reports its first finding.
 class PollCheck {
 public:
   PollCheck(const PollingReport &report, const AddressSpace &memory)
       : report_(report), memory_(memory) {}
 
-  /// What clusters touch in a turn.
+  /// Accesses of a cluster in a turn.
   LaunchAccesses &turn() { return turn_; }
 
   /// Whether another cluster may begin.
   bool may_begin() const;
   void began(const Cluster &cluster);
-  /// After a turn, which ended in `state`; turn() is empty again.
+  /// Call after a turn, which ended in `state`; turn() is empty again.
   void turned(const Cluster &cluster, BlockState state);
 
 private:

@@ -1,6 +1,6 @@
-// What a process has executed, for its whole life: rows of the opcode table, for the test that
-// every row has a test, and kernels, for where emulated time goes. Thread-safe; written when it
-// ends.
+// Counts what a process executes in its whole life: rows of the opcode table, for the test that
+// every row has a test, and kernels, for finding where emulated time goes. Thread-safe; written at
+// its end.
 #pragma once
 
 #include "emulator/exec/opcodes/handlers.h"
@@ -12,16 +12,16 @@ namespace cugrt::emulator {
 namespace coverage {
 /// CUGRT_EMU_COVERAGE names a file. Read once.
 bool enabled();
-/// Notes a row. Of each a line is appended to the file: "+" if it was executed, otherwise "-", and
-/// its names.
+/// Notes a row. The file gets a line for each: "+" if it was executed, otherwise "-", and its
+/// names.
 void executed(OpId id);
 } // namespace coverage
 
 namespace kernel_counts {
 /// CUGRT_EMU_COUNTS names a file. Read once.
 bool enabled();
-/// Notes a launch. Of each kernel a line is appended to the file, those of most lane operations
-/// first: its lane operations, warp instructions and launches, and its name.
+/// Notes a launch. The file gets a line for each kernel, those of most lane operations first: its
+/// lane operations, warp instructions and launches, and its name.
 void launched(const std::string &kernel, uint64_t warp_instructions, uint64_t lane_operations);
 } // namespace kernel_counts
 

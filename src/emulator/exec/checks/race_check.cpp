@@ -200,7 +200,7 @@ void RaceCheck::observe(Warp &w, const Op *op) {
   for (uint32_t i : lanes_of(lanes)) {
     uint64_t address = addresses[i];
     bool shared = is_shared(space, address);
-    // What is out of bounds is a fault of the operation itself.
+    // An access out of bounds is a fault of the operation itself.
     if (!shared || bytes > w.shared_bytes || address > w.shared_bytes - bytes)
       continue;
     now.lane = uint8_t(i);

@@ -33,8 +33,8 @@ public:
   /// The barrier's arrivals are known to these warps (a bit each); its next phase begins.
   void release(uint32_t barrier, uint32_t warps);
   void exited(uint32_t warp);
-  /// The barrier of the cluster: what a warp knew when it arrived is known, once the phase is
-  /// complete, to those of the block that wait for it.
+  /// The barrier of the cluster: all that a warp knew when it arrived is known, once the phase is
+  /// complete, to the block's warps that wait for it.
   void arrive_at_cluster(uint32_t warp);
   void complete_cluster();
   void waited_for_cluster(uint32_t warp);

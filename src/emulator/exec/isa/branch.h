@@ -5,8 +5,8 @@
 
 namespace cugrt::emulator::CUGRT_ISA {
 
-/// On to op->target for the `taken` lanes, to the next operation for the others. Many backward
-/// branches, and moves past a path that waits, go through the scheduler.
+/// Sends the `taken` lanes to op->target, and the others to the next operation. Goes through the
+/// scheduler after many backward branches, and to move past a path that waits.
 template <bool Full> CUGRT_INLINE const Op *branch_to_target(const Op *op, Warp &w, u32 taken) {
   const u32 mask = Full ? ~0u : w.mask;
   const Op *target = op->target;

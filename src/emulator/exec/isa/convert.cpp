@@ -53,7 +53,7 @@ template <class D, class F>
 inline constexpr D kOfNaN = kSame<F, f64> || sizeof(D) == 8 ? D(u64(1) << (8 * sizeof(D) - 1))
                                                             : D(0);
 
-/// Of an integral value; out of range clamps.
+/// Converts an integral value; out of range clamps.
 template <class D, class F> CUGRT_INLINE D clamp_to(F a) {
   constexpr F kAbove = F(kHighest<D> / 2 + 1) * 2; // a power of two: exact
   constexpr F kBelow = F(kLowest<D>);

@@ -11,7 +11,7 @@
 #define CUGRT_ISA baseline
 #endif
 
-// What a handler is made of: whole, so that its constants reach the loops.
+// Inlines the parts of a handler, so that its constants reach the loops.
 #define CUGRT_INLINE inline __attribute__((always_inline))
 
 #if defined(__clang__)

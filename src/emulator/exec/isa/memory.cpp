@@ -309,7 +309,7 @@ CUGRT_INLINE const Op *access_global(const Op *op, Warp &w) {
   if (((s.bits | offset) & (kBytes - 1)) ||
       !inside(w.ranges[op->cache], s.low + offset, s.high - s.low + kBytes)) [[unlikely]]
     return access_checked<Full, Store, T, N>(op, w, kglobal);
-  // What stands behind is the next warp's, as a rule; a hint, of which no address can be wrong.
+  // The bytes behind are mostly the next warp's; a hint, which cannot be wrong.
   if constexpr (Full && !Store && N == 1) {
     const auto *behind = reinterpret_cast<const char *>(w.global_offset + offset + s.high + kBytes);
     __builtin_prefetch(behind);

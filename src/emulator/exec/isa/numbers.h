@@ -17,7 +17,7 @@ CUGRT_INLINE f32 flushed(f32 a) {
 /// .sat: NaN becomes +0.
 CUGRT_INLINE f32 saturated(f32 a) { return a > 0.0f ? (a < 1.0f ? a : 1.0f) : 0.0f; }
 
-/// What .ftz and .sat do around an operation.
+/// Effects of .ftz and .sat around an operation.
 struct Modifiers {
   bool ftz, sat;
   explicit Modifiers(const Op *op) : ftz(op->flags & kFlagFtz), sat(op->flags & kFlagSat) {}
@@ -173,7 +173,7 @@ CUGRT_INLINE f64 odd_sum(f64 a, f64 c) {
   return double_of(bits);
 }
 
-/// .relu: what is negative becomes +0; NaN stays.
+/// .relu: a negative number becomes +0; NaN stays.
 CUGRT_INLINE f32 positive(f32 a) { return a > 0.0f || a != a ? a : 0.0f; }
 
 /// To a format of 8 bits with `Mantissa` bits and an exponent bias, to nearest even; magnitudes

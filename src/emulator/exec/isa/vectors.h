@@ -1,6 +1,6 @@
-// What the vectoriser does not find by itself: comparisons into masks, permutations of a warp's 32
-// lanes, words gathered from anywhere. Each has a plain form; the others are guarded by what the
-// instruction set of this build has.
+// Operations that the vectoriser does not find by itself: comparisons into masks, permutations of a
+// warp's 32 lanes, words gathered from anywhere. Each has a plain form; guards of the build's
+// instruction set choose others.
 #pragma once
 
 #include "emulator/exec/isa/lanes.h"
@@ -117,7 +117,7 @@ CUGRT_INLINE void widen_halves(u32 *d, const u32 *a) {
 /// Sixteen words from p on, or the one at p sixteen times.
 CUGRT_INLINE void load_or_spread(u32 *d, const std::byte *p, bool runs) {
 #if defined(__AVX512F__)
-  // Only what counts is read: one word, or sixteen of which each goes to its own lane.
+  // Reads only words that count: one word, or sixteen of which each goes to its own lane.
   const __m512i lane = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
   const __mmask16 all = __mmask16(-s32(runs));
   __m512i words = _mm512_maskz_loadu_epi32(__mmask16(all | 1), p);

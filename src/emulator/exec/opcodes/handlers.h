@@ -19,8 +19,8 @@ using HandlerTable = std::array<HandlerPair, kOpCount>;
 
 /// Handlers for this machine's instruction set, chosen once.
 const HandlerTable &handlers();
-/// Of comparisons that also branch on their result (decode/passes/compare_branch.cpp); null for
-/// other rows.
+/// Handlers of comparisons that also branch on their result (decode/passes/compare_branch.cpp);
+/// null for other rows.
 const HandlerTable &branch_handlers();
 /// "v2", "v3", "v4" or "baseline".
 const char *handler_isa();
@@ -35,8 +35,8 @@ void fill_matrix(HandlerTable &table);
 void fill_tiles(HandlerTable &table);
 void fill_warp_ops(HandlerTable &table);
 
-/// False when the active lanes cannot all execute a .sync operation: Warp::leave then says who
-/// waits.
+/// False if the active lanes cannot all execute a .sync operation: Warp::leave then says which
+/// wait.
 bool members_arrived(const Op *op, Warp &w);
 
 } // namespace cugrt::emulator

@@ -1,5 +1,5 @@
-// Which fields of a decoded operation are register cells that it reads or writes: what the passes
-// over decoded code go by.
+// Tells which fields of a decoded operation are register cells that it reads or writes, for the
+// passes over decoded code.
 #pragma once
 
 #include "emulator/exec/opcodes/handlers.h"

@@ -53,7 +53,7 @@ const Op *copy_async(const Op *op, Warp &w) {
   return op + 1;
 }
 
-/// All but the last Op::imm groups; with kFlagWide, also what is in no group yet.
+/// Waits for all but the last Op::imm groups; with kFlagWide, also for copies in no group yet.
 const Op *wait_for_copies(const Op *op, Warp &w) {
   const bool all = op->flags & kFlagWide;
   land_copies(w, w.mask, all ? 0 : uint32_t(op->imm), all);
@@ -70,7 +70,7 @@ const Op *commit(const Op *op, const Warp &w, uint32_t *groups) {
 const Op *commit_copies(const Op *op, Warp &w) { return commit(op, w, w.copy_groups); }
 const Op *commit_bulk_stores(const Op *op, Warp &w) { return commit(op, w, w.bulk_groups); }
 
-/// Calls `land` with what is due of the lanes' groups, but for their last ones; the rest stays.
+/// Calls `land` with the due copies of the lanes' groups, but for their last ones; the rest stays.
 template <class Copy, class Land>
 void land_due(std::vector<Copy> &copies, const uint32_t *committed, uint32_t lanes,
               uint32_t groups_left, bool uncommitted_too, Land land) {
@@ -85,7 +85,7 @@ void land_due(std::vector<Copy> &copies, const uint32_t *committed, uint32_t lan
   copies.resize(kept);
 }
 
-/// One lane's bytes at a generic address; false after a fault.
+/// Finds one lane's bytes at a generic address; false after a fault.
 bool place_of(const Op *op, Warp &w, uint32_t lane, uint64_t address, uint32_t bytes,
               uint32_t align, std::byte **out) {
   uint64_t addresses[kLanes] = {};
@@ -101,7 +101,7 @@ bool place_of(const Op *op, Warp &w, uint32_t lane, uint64_t address, uint32_t b
 
 constexpr uint32_t kBulkAlign = 16; // of both places and of the size
 
-/// From a to d, b bytes; all addresses generic.
+/// Copies b bytes from a to d; all addresses generic.
 bool bulk_copy(const Op *op, Warp &w, uint32_t lane, BulkCopy &copy) {
   copy.bytes = w.lane<uint32_t>(op->b)[lane];
   copy.from_address = w.lane<uint64_t>(op->a)[lane];
@@ -127,8 +127,8 @@ uint64_t in_block(uint64_t address, uint32_t rank) {
   return (address & ~(window - 1)) | uint64_t(rank + 1) << kRankShift | (address & offset);
 }
 
-/// To shared memory; a barrier at c counts the bytes. With kFlagWide, e is a mask of ranks: to the
-/// same place in each of these blocks, and counted there.
+/// Copies to shared memory; a barrier at c counts the bytes. With kFlagWide, e is a mask of ranks:
+/// copies to the same place in each of these blocks, and counts there.
 const Op *bulk_load(const Op *op, Warp &w) {
   constexpr uint32_t kRanks = 16;
   for (uint32_t i : lanes_of(w.mask)) {

@@ -15,7 +15,7 @@ inline constexpr uint32_t kReservedShared = 15u << 20, kReservedSharedBytes = 10
 struct Cluster {
   std::vector<std::unique_ptr<Block>> blocks; // by rank; all on one thread
   uint32_t arrived = 0; // threads at the barrier (barrier.cluster) in its present phase
-  // What completes at a barrier of any of the blocks and has not landed.
+  // Copies that complete at a barrier of any of the blocks and have not landed.
   std::vector<BulkCopy> copies;
   std::vector<PendingArrival> arrivals;
 };
@@ -36,7 +36,7 @@ Block *owner_of(const Warp &w, uint64_t &address);
 
 /// Lanes that leave for good no longer count as arrived.
 void leave_cluster_barrier(Warp &w, uint32_t lanes);
-/// After threads have exited: the barrier's phase may be complete.
+/// Call after threads have exited: the barrier's phase may be complete.
 void cluster_threads_exited(Cluster &cluster);
 /// Whether a path of the block waits for the cluster's barrier.
 bool waits_for_cluster(const Block &block);

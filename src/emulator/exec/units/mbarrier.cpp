@@ -58,7 +58,7 @@ void write(std::byte *place, const State &state) {
 
 constexpr const char *kNoBarrier = "no mbarrier object is there";
 
-/// visit(place, lane) says what is wrong, or nothing. The operation that follows, or the end.
+/// visit(place, lane) returns the problem, or nothing. Returns the next operation, or the end.
 template <class Visit> const Op *visit_barriers(const Op *op, Warp &w, Visit visit) {
   u64 addresses[kLanes];
   std::byte *places[kLanes];
@@ -71,7 +71,7 @@ template <class Visit> const Op *visit_barriers(const Op *op, Warp &w, Visit vis
   return op + 1;
 }
 
-/// change(state, lane) says what is wrong, or null.
+/// change(state, lane) returns the problem, or null.
 template <class Change> const Op *change_barriers(const Op *op, Warp &w, Change change) {
   return visit_barriers(op, w, [&](std::byte *place, u32 lane) -> std::string {
     auto state = read(place);
@@ -116,8 +116,8 @@ template <int Kind> const Op *count_bytes(const Op *op, Warp &w) {
   });
 }
 
-/// b arrivals, after c bytes more are expected; d what the barrier was before. With Drops later
-/// phases expect as many arrivals less; with Completes false the phase may not end by it.
+/// Counts b arrivals, after c bytes more are expected; d gets the barrier's old state. With Drops,
+/// later phases expect as many arrivals less; with Completes false, this may not end the phase.
 template <bool Drops, bool Completes> const Op *arrive_at_barrier(const Op *op, Warp &w) {
   const u32 *count = w.lane<u32>(op->b), *bytes = w.lane<u32>(op->c);
   u64 *d = w.lane<u64>(op->d);

@@ -1,4 +1,4 @@
-// mbarrier objects, and what completes at one: copies to shared memory and arrivals of cp.async.
+// mbarrier objects, and work that completes at them: copies to shared memory, cp.async arrivals.
 //
 // The eight bytes of an object are opaque in PTX; here they are, from the lowest bit,
 //
@@ -25,11 +25,11 @@ struct PendingArrival {
   uint32_t lane;
 };
 
-/// Lands what is under way to the barrier; in a drawn order, now and then.
+/// Lands copies under way to the barrier; in a drawn order, now and then.
 void land_at_barrier(Cluster &cluster, const std::byte *barrier);
 
-/// Where the operation's barriers are, an address a lane with `offset` behind it. False after a
-/// fault: an address that is not of shared memory, or not a multiple of 8.
+/// Finds the operation's barriers, an address a lane with `offset` behind it. False after a fault:
+/// an address that is not of shared memory, or not a multiple of 8.
 bool find_barriers(const Op *op, Warp &w, uint64_t *addresses, std::byte **out);
 
 } // namespace cugrt::emulator

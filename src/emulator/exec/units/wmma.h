@@ -76,8 +76,8 @@ void for_each_tile_access(const Op *op, const Warp &w, uint32_t lanes, Visit vis
     }
 }
 
-/// What decoder and handlers of mma agree on, its register cells: d = a * b + c. As many of each as
-/// the shape has.
+/// Register cells of mma, for decoder and handlers: d = a * b + c. As many of each as the shape
+/// has.
 struct MatrixSite {
   std::array<uint32_t, 8> d{}, a{}, b{}, c{};
   uint32_t d_count = 0, a_count = 0, b_count = 0, c_count = 0;

@@ -22,7 +22,7 @@ const Op *leave(Warp &w, const Op *op, Leave why, uint32_t taken, const Op *resu
   return w.stop;
 }
 
-/// On to `target`; forward past a waiting path, that one is first.
+/// Goes to `target`; if that is past a waiting path, that path runs first.
 const Op *jump(Warp &w, const Op *op, const Op *target) {
   if (target > w.stop) [[unlikely]]
     return leave(w, op, Leave::moved, w.mask, target);
@@ -140,8 +140,8 @@ const Op *local_address(const Op *op, Warp &w) {
   return op + 1;
 }
 
-/// Two cells of 64 bits side by side for each value: d what was there, b and c. All of a process
-/// stand in one queue: the host has no atomic operation of this size everywhere.
+/// Two cells of 64 bits side by side for each value: d gets the old value of b and c. A process
+/// runs all of these in one queue: not every host has an atomic operation of this size.
 template <bool Compares> const Op *atomic_128(const Op *op, Warp &w) {
   constexpr u32 kHigh = kLanes * sizeof(u64);
   static std::mutex mutex;

@@ -1,4 +1,4 @@
-// What the decoder and the handlers of parameters and calls agree on.
+// Parameters and calls, as the decoder and the handlers see them.
 #pragma once
 
 #include "emulator/exec/warps/warp.h"

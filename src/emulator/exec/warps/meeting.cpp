@@ -38,7 +38,7 @@ template <class Visit> void for_each_path(Warp &w, uint32_t paths, Visit visit) 
     visit(w.paths[__builtin_ctz(rest)]);
 }
 
-/// Those lanes whose members are all among them.
+/// The lanes whose members are all among `waiting`.
 uint32_t complete_lanes(Warp &w, const Waiting &waiting) {
   for (uint32_t able = waiting.lanes, before = 0;;) {
     before = able;
@@ -67,7 +67,7 @@ void move_lanes(const CallFrame &from, const CallFrame &to, uint32_t cell, bool 
   }
 }
 
-/// With `able` lanes of all the paths in one call frame; false at a fault.
+/// Executes with `able` lanes of all the paths in one call frame; false at a fault.
 bool execute_together(Warp &w, const Waiting &waiting, uint32_t able) {
   const CallFrame &first = *w.paths[__builtin_ctz(waiting.paths)].call;
   const Op &op = *waiting.op;

@@ -18,7 +18,7 @@
 
 namespace cugrt::emulator {
 
-// Generic addresses of what is not global memory. No host mapping reaches that high.
+// Generic addresses outside of global memory. No host mapping reaches that high.
 inline constexpr uint64_t kSharedWindow = uint64_t(1) << 56;
 inline constexpr uint64_t kLocalWindow = uint64_t(2) << 56;
 inline constexpr uint64_t kParamWindow = uint64_t(3) << 56;
@@ -46,7 +46,7 @@ struct OpLocation {
   uint32_t instructions = 0; // PTX instructions that the operation stands for
 };
 
-/// Where a .param variable of a function lies in its call frame: lane after lane.
+/// Place of a function's .param variable in its call frame: lane after lane.
 struct ParamPlace {
   uint32_t cell = 0, bytes = 0;
 };
@@ -60,8 +60,8 @@ struct FunctionCode {
   uint32_t register_bytes = 0;
   uint32_t local_bytes = 0; // own .local variables of one thread
   bool allocates = false;   // by alloca
-  /// Of a thread's stack. A function that is called takes some for where it returns to, so that
-  /// every recursion ends.
+  /// Bytes of a thread's stack. A called function takes some for its return, so that every
+  /// recursion ends.
   uint32_t stack_bytes() const {
     constexpr uint32_t kUnit = 16;
     const uint32_t own = (local_bytes + kUnit - 1) / kUnit * kUnit;
@@ -77,7 +77,7 @@ struct Argument {
   bool is_register = false; // 4- or 8-byte lanes
 };
 
-/// What a call needs beyond its cells.
+/// Parts of a call beyond its cells.
 struct CallSite {
   const FunctionCode *callee = nullptr; // null: through the register in Op::a, or a builtin
   uint32_t builtin = 0;
@@ -229,7 +229,7 @@ inline const Op *no_stop() { return reinterpret_cast<const Op *>(UINTPTR_MAX - 6
 
 /// Kernel, block, thread and place in the code, for people.
 std::string access_place(const Warp &w, const Op *op, uint32_t lane);
-/// Ends the path at a fault of `lane`; the message is made from what the block knows.
+/// Ends the path at a fault of `lane`; the block's facts complete the message.
 const Op *raise_fault(Warp &w, const Op *op, FaultKind kind, uint32_t lane, std::string what);
 
 } // namespace cugrt::emulator
