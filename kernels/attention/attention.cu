@@ -357,7 +357,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) ENTRY(PARAMETERS(RESULT) 
 #endif
   long long first_position = first_seen(length);
 #ifdef SPLIT
-  // Chunks that hold what is seen; the first of them answers where nothing is.
+  // Chunks that hold seen positions; the first of them answers if there are none.
   const long long first_chunk = first_position / chunk;
   const long long count = length > first_position ? (length - 1) / chunk + 1 - first_chunk : 1;
   if (split < first_chunk || split >= first_chunk + count)

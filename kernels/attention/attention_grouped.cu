@@ -13,8 +13,8 @@
 // does not depend on the others. Weights are rounded to T for the product, and summed as they are.
 //
 // Keys and values come into a ring of STAGES tiles a warp by asynchronous copies of 16 bytes: while
-// a tile is worked at, those behind are on their way. Only tiles at the edges of what is seen ask
-// which of their positions are. Warps are joined in shared memory.
+// a tile is worked at, those behind are on their way. Only tiles at the edges of the seen positions
+// ask which of theirs are seen. Warps are joined in shared memory.
 //
 //   a tile   | keys, 16 rows | values, 16 rows |
 //

@@ -19,7 +19,7 @@
 // Heads wider than 128 have tiles of 32 positions, wider than 192 of 16, and what queries have
 // beyond 128 elements waits in shared memory, as each lane will multiply it.
 //
-// As with every product, what is not seen weighs 0, and 0 times a NaN or an infinity is a NaN:
+// As with every product, an unseen position weighs 0, and 0 times a NaN or an infinity is a NaN:
 // values of positions that a query does not see, within the length, are finite.
 //
 // Dynamic shared memory: kMmaBytes.
@@ -90,8 +90,8 @@ __device__ __forceinline__ void copy_rows(unsigned to, const T *from, long long 
 #endif
 }
 
-// The same of a tile of keys or values, `distance` bytes or elements apart: what is of another
-// dtype becomes T on the way.
+// The same for a tile of keys or values, `distance` bytes or elements apart; elements of another
+// dtype become T on the way.
 template <bool kAligned>
 __device__ __forceinline__ void copy_cached(unsigned to, const Cached *from, long long distance,
                                             int rows, int width) {
@@ -122,7 +122,7 @@ __device__ __forceinline__ float power_of_two(float exponent) {
   return power;
 }
 
-// What a mask adds to the exponent of 2. The least finite number hides without being -infinity.
+// The mask's part of the exponent of 2. The least finite number hides without being -infinity.
 __device__ __forceinline__ float exponent_of(float mask) {
   const float exponent = mask * kLog2e;
   constexpr bool kHasNone = IS_SET(DTYPE_F16) && !IS_SET(MASK_F32); // f16 has no such elements
@@ -196,7 +196,7 @@ extern "C" __global__ void __launch_bounds__(kMmaThreads)
   for (int d = 0; d < kWidthSteps - kHeldSteps; ++d)
     waiting[d * kMmaThreads] = {later[d][0], later[d][1], later[d][2], later[d][3]};
 #ifdef MASK_OF_POSITIONS
-  // Exponents of a tile's positions, and of the next one's; 0 beyond what is seen.
+  // Exponents of a tile's positions, and of the next one's; 0 beyond the seen ones.
   __shared__ float hiding[2][kMmaPositions];
   const int own_position = threadIdx.x;
   mask += sequence * mask_sequence + head * mask_head + own_position * mask_position;

@@ -1,5 +1,5 @@
-// What the kernels of attention share: their options for operands, their parameters, and which
-// positions a query sees (attention.cu).
+// Parts that the kernels of attention share: options for operands, parameters, and the positions
+// that a query sees (attention.cu).
 #pragma once
 
 #include "attention/attention_parts.cuh"
@@ -77,7 +77,7 @@ __device__ __forceinline__ long long length_within(long long given, long long ca
   return given < 0 ? 0 : given > capacity ? capacity : given;
 }
 
-// Of `length` positions, those that query `place` sees.
+// How many of `length` positions query `place` sees.
 __device__ __forceinline__ long long seen_by(long long place, long long length, long long queries) {
 #ifdef CAUSAL
   const long long last = length - queries + place;

@@ -1,5 +1,5 @@
-// Where rows go that are written to a cache, as the op cache_write has it. Row r of sequence s =
-// r / each goes to position positions[s] + r % each of row sequences[s] of the cache, or of row s.
+// Places of rows that are written to a cache, as the op cache_write has it. Row r of sequence s = r
+// / each goes to position positions[s] + r % each of row sequences[s] of the cache, or of row s.
 // Where lengths are given, what lies at or behind the sequence's length is not written. A position
 // or sequence outside of the cache becomes the nearest one, and raises the session's flag
 // (device_symbol.cuh).

@@ -1,5 +1,5 @@
-// The pieces of attention_grouped.cu: what a block, or the threads of one that MEET, compute of
-// them.
+// The pieces of attention_grouped.cu, which a block, or those of its threads that MEET,
+// compute.
 //
 // Options: ATTENDED, what the result is given as, by default an address; MEET, a barrier of
 // kThreads threads, by default the block's; MOST_CHUNKS, where only some calls have SPLIT, a power

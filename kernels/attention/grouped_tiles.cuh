@@ -1,4 +1,4 @@
-// Tiles of keys and values on tensor cores, and what a warp has of its rows: attention_grouped.cu.
+// Tiles of keys and values on tensor cores, and a warp's rows: attention_grouped.cu.
 #pragma once
 
 #include "attention/attention_parameters.cuh"
@@ -49,8 +49,8 @@ __device__ __forceinline__ unsigned pair_of(T low, T high) {
 // Below every score; finite, so that differences with a score of -infinity are one.
 __device__ __forceinline__ float no_reference() { return -3.402823466e38f; }
 
-// What a warp has of its rows. A lane has rows 2 (lane % 4) + h of each tile of eight, and of these
-// values the columns 16 d + lane / 4 + 8 v at [d][2 v + h].
+// A warp's rows. A lane has rows 2 (lane % 4) + h of each tile of eight, and of these values the
+// columns 16 d + lane / 4 + 8 v at [d][2 v + h].
 struct Rows {
   unsigned query[kRowTiles][kWidthTiles][2];
   float value[kRowTiles][kWidthTiles][4], sum[kRowTiles][2], reference[kRowTiles][2];
@@ -85,8 +85,8 @@ struct Rows {
     }
   }
 
-  // A tile of keys at `tile`, and of values behind it. hide(score, row, position): what is not seen
-  // of a tile.
+  // Adds a tile of keys at `tile`, and of values behind it. hide(score, row, position) hides unseen
+  // positions of a tile.
   template <class Hide>
   __device__ __forceinline__ void add(unsigned tile, float factor, bool is_edge, Hide hide) {
     const int lane = threadIdx.x % 32;

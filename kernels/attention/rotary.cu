@@ -9,8 +9,8 @@
 // [table_rows, turned / 2]; a position outside of them takes the nearest row.
 //
 // A thread turns one pair, or with vectors as many pairs as a vector has elements, of up to
-// kHeadsEach heads of a row, for all of which it asks for the angles once; or it copies what is not
-// turned of them. With vectors, turned / 2 and the width are multiples of VECTOR.
+// kHeadsEach heads of a row, for all of which it asks for the angles once; or it copies the rest of
+// them. With vectors, turned / 2 and the width are multiples of VECTOR.
 //
 // Options: INTERLEAVED, HAS_TABLES; WIDE_IDS for positions of i64 (i32 otherwise); those of
 // floating.cuh, vectors.cuh and assume.cuh.

@@ -1,4 +1,4 @@
-// By how much rotary embedding turns pair `pair` of a head at a position: the angle is position *
+// The angle by which rotary embedding turns pair `pair` of a head at a position: it is position *
 // scale * base^(-2 pair / turned), or has its cosine and sine in a row of two tables [table_rows,
 // half].
 #pragma once

@@ -1,5 +1,5 @@
-// What conv_register.cuh and conv_slices.cuh share: sizes of a convolution in 32 bits, where the
-// window of a pixel of y begins in x, and where a product of its sum lies behind that.
+// Parts that conv_register.cuh and conv_slices.cuh share: sizes of a convolution in 32 bits, the
+// begin of a pixel's window in x, and the place of a sum's product behind that.
 #pragma once
 
 #include "convolution/volume.cuh"

@@ -24,8 +24,8 @@ constexpr long long depth = 1, out_depth = 1, kernel_d = 1, stride_d = 1, pad_d 
 #endif
 
 // With PHASES channels of w are those of y for each of phases_d * phases_h * phases_w places, which
-// lie between those of their neighbours; what is before `cut_..` and from there on behind `y_..` is
-// no part of y.
+// lie between those of their neighbours; places before `cut_..`, and from there on behind `y_..`,
+// are no part of y.
 #ifdef PHASES
 #ifdef VOLUME
 #define PHASES_PARAMETERS                                                                          \

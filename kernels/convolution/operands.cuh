@@ -1,13 +1,13 @@
-// What direct convolutions multiply, X and W, and Sum, which adds up the products: floats, or with
+// Operands of direct convolutions, X and W, and Sum, which adds up their products: floats, or with
 // INTEGERS bytes less their zero points, exactly.
 //
-// With X_F32 X is float, and rounded to W, which is what floating.cuh chooses.
+// With X_F32 X is float, and rounded to W, the type that floating.cuh chooses.
 //
 // Options: INTEGERS with X_UNSIGNED, W_UNSIGNED, HAS_X_ZERO, one for all, and HAS_W_ZERO, one each
 // w_zero_step channels (0: one for all); else those of floating.cuh.
 #pragma once
 
-// First, since a file's text stands once, and what is for bytes includes it, too.
+// First, since a file's text stands once, and the headers for bytes include it, too.
 #ifndef INTEGERS
 #include "shared/floating.cuh"
 #endif

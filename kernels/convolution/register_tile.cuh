@@ -15,7 +15,7 @@
 // taps lie inside of x is a mask of 64 bits, the pixel's.
 #pragma once
 
-// Where a row of k lies: in x from the pixel's place on, and in w from a channel's begin on.
+// Place of a row of k: in x from the pixel's place on, and in w from a channel's begin on.
 struct TileRow {
   int x, w, tap;
 };

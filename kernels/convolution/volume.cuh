@@ -1,5 +1,5 @@
-// Convolutions over three dimensions: lists of parameters, and where a window lies. What has fewer
-// dimensions has 1s in front.
+// Convolutions over three dimensions: lists of parameters, and where a window lies. Fewer
+// dimensions get 1s in front.
 //
 //   x: [batch, channels, size..]     y: [batch, out_channels, out..]
 #pragma once
@@ -8,7 +8,7 @@
 // long long stride_h, long long stride_w.
 #define SIDES(name) name##_d, name##_h, name##_w
 
-// Of kernels over floats; T, OUT, BIAS_PARAMETER and FUSED_PARAMETERS are theirs.
+// Parameters of kernels over floats; T, OUT, BIAS_PARAMETER and FUSED_PARAMETERS are theirs.
 #define CONVOLUTION_PARAMETERS                                                                     \
   const T *__restrict__ x, const T *__restrict__ w, BIAS_PARAMETER OUT *__restrict__ y,            \
       long long batch, long long channels, SIDES(long long size), long long out_channels,          \

@@ -1,7 +1,7 @@
 // The elementwise operations, on values of the type that kernels compute in: float, or double for
 // f64.
 //
-// What the library's kernels and generated ones share: each is one function here, named after the
+// The library's kernels and generated ones share them: each is one function here, named after the
 // op (ops with attributes have several).
 #pragma once
 

@@ -1,6 +1,6 @@
-// The elementwise operations on integers and bools: what elementwise.cuh is for floats, under the
-// same names. Arithmetic wraps. Each works in the type that it is given, of whatever width, with
-// equal low bits.
+// The elementwise operations on integers and bools, under the names of those on floats
+// (elementwise.cuh). Arithmetic wraps. Each works in the type that it is given, of whatever width,
+// with equal low bits.
 #pragma once
 
 #include "elementwise/comparisons.cuh"

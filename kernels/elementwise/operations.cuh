@@ -1,5 +1,5 @@
-// What an elementwise kernel of T computes with: the namespace OPERATIONS of the operations, and
-// the type Result of what they give.
+// Parts that an elementwise kernel of T computes with: the namespace OPERATIONS of the operations,
+// and the type Result of their results.
 //
 // INTEGER for integers and bools; TO_BOOL for comparisons and tests, whose result is a bool.
 #pragma once

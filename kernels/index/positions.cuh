@@ -1,6 +1,6 @@
-// Positions that come from outside or lie beyond an edge. Memory beyond what they count must not be
-// reached, so what lies outside is the nearest element, or one inside by another rule. Where there
-// are no elements, the result is none either.
+// Positions that come from outside or lie beyond an edge. Memory beyond the counted elements must
+// not be reached, so a position outside means the nearest element, or one inside by another rule.
+// Where there are no elements, the result is none either.
 //
 // Id, their type, is of 64 bits with WIDE_IDS and else of 32.
 #pragma once

@@ -83,14 +83,14 @@ __device__ __forceinline__ bool is_of(u64 word, unsigned step) {
   return unsigned(word >> 32) == step;
 }
 
-// Where a phase has rows: the address of their words, or with kPlain set of memory that the launch
-// finds as it is, or leaves.
+// Address of a phase's rows: of their words, or with kPlain set of memory that the launch finds as
+// it is, or leaves.
 constexpr u64 kPlain = 1;
 template <class E> __device__ __forceinline__ E *plain(u64 at) {
   return reinterpret_cast<E *>(at & ~kPlain);
 }
 
-// What a phase writes, element by element.
+// Target of a phase that writes element by element.
 template <class E> struct Given {
   u64 at;
   unsigned step;
@@ -170,7 +170,7 @@ struct ColumnsOfTile {
 };
 #endif
 
-// What a block multiplies next: tile `number` of so many matrices [n, k] of a kind of weights.
+// The next product of a block: tile `number` of so many matrices [n, k] of a kind of weights.
 struct Tile {
   const Byte *w[PRODUCTS];
   const T *bias[PRODUCTS];
@@ -230,9 +230,9 @@ struct Rows {
 #endif
 };
 
-// What is known of the table before a launch: values, with kOfWords numbers of words, and kOfLaunch
-// where the launch has an address. Those the kernel fills in, in what this gives: all rows, and
-// behind them what is common.
+// Values of the table that are known before a launch: kOfWords marks numbers of words, kOfLaunch
+// places where the launch has an address. The kernel adds the addresses in the place that this
+// returns: all rows, and behind them the common ones.
 constexpr u64 kOfWords = 1ull << 62, kOfLaunch = 1ull << 63;
 template <int kCount>
 __device__ __forceinline__ u64 *fill_known(u64 *words, const u64 (&known)[kCount]) {
@@ -260,7 +260,7 @@ struct Walk {
   const unsigned step = SHARED.step;
   unsigned tries = 0;
 
-  // Of the whole block, whether all have found what they asked for.
+  // Whether all threads of the block have found what they waited for.
   __device__ __forceinline__ bool meet() const {
     const bool late = tries >= MOST_TRIES;
     if (late)
@@ -317,7 +317,7 @@ struct Walk {
   }
 
 #ifdef HAS_SUM
-  // Of what SHARED has: the sum, in the place of what was normed.
+  // Writes the sum of the normed and the given rows in SHARED over the given ones.
   __device__ __forceinline__ void add_residual(const Rows &rows) const {
 #pragma unroll 1
     for (int i = thread; i < rows.count; i += kThreads) {
@@ -337,7 +337,7 @@ struct Walk {
       asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(word), "l"(u64(step) << 32)
                    : "memory");
   }
-  // Until all of `count` tiles have come; the block has to meet behind it.
+  // Waits until all of `count` tiles have come; the block has to meet behind it.
   __device__ __forceinline__ void await(const u64 *words, int count) {
 #pragma unroll 1
     for (int i = thread; i < count; i += kThreads)
@@ -346,7 +346,7 @@ struct Walk {
   }
 };
 
-// What a phase reads element by element.
+// Source of a phase that reads element by element.
 template <class E> struct Taken {
   u64 at;
   Walk &walk;
@@ -372,7 +372,7 @@ __device__ __forceinline__ const u64 *begin_phase(int p) {
 }
 __device__ __forceinline__ int next_phase() { return own_phase() + 1; }
 
-// Before the first phase: the table is filled, too.
+// Call before the first phase: also fills the table.
 __device__ __forceinline__ void enter(const u64 *words, const cugrt_symbol<long long> &gave_up) {
   if (warp_anew() == 0 && thread_anew() == 0) {
     zero_of_phase = 0;

@@ -1,11 +1,11 @@
-// The beginning of taking in a part of a prompt: what the request says, for the ops behind.
+// The beginning of taking in a part of a prompt: passes the request's fields on to the ops behind.
 //
 //   request: [4] i32: the place; the position of the first token; how many of the rows are real;
 //            whether they are the prompt's last
 //
 // Row r stands at position + r. `sequence` is the length that the rows' queries stand at the end
-// of, `own` that of what is real: rows behind it are not written to the caches. `last` is the last
-// real row. What is real is noted in the place's counts: [places, vocabulary].
+// of, `own` that of the real rows: rows behind it are not written to the caches. `last` is the last
+// real row. The place's counts note the real tokens: [places, vocabulary].
 //
 // The host writes requests whose rows lie within the caches, whose place is one, and ids that are
 // tokens.

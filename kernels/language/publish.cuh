@@ -1,8 +1,8 @@
-// Writes of a kernel that others see in order: whoever reads what was published sees what was
-// written before it, here and by whom this thread has joined. By one thread; no other waits.
+// Writes of a kernel that others see in order: a thread that reads the published word sees all
+// earlier writes, here and of the threads that this one has joined. By one thread; no other waits.
 #pragma once
 
-// Of `told`, what the host says.
+// Words of `told`, which the host writes.
 constexpr int kTaken = 0, kChange = 1, kCancel = 2;
 
 // Publishes `value` to the host, in pinned memory.
@@ -15,8 +15,8 @@ __device__ __forceinline__ void publish(unsigned *to, unsigned value) {
 #endif
 }
 
-// Adds to a counter of blocks and gives what it was: the last one to come sees what all have
-// written.
+// Adds to a counter of blocks and returns its old value: the last block sees the writes of
+// all.
 __device__ __forceinline__ unsigned join(unsigned *counter, unsigned value) {
 #if __CUDA_ARCH__ >= 700
   unsigned before;

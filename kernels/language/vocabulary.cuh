@@ -1,5 +1,5 @@
-// What draw.cuh draws a token from: the logits of a vocabulary, read four at a time and penalised,
-// their order, their weights, and what is left of them once that is little.
+// Data for drawing a token (draw.cuh): the logits of a vocabulary, read four at a time and
+// penalised, their order, their weights, and the last few of them.
 #pragma once
 
 #include "language/sampler.cuh"

@@ -1,4 +1,4 @@
-// What the forms of matmul.cu share: their parameters, and where a block's tile lies.
+// Parts that the forms of matmul.cu share: their parameters, and the place of a block's tile.
 #pragma once
 
 #include "shared/assume.cuh"
@@ -46,13 +46,13 @@ constexpr bool kColumnsOfC = IS_SET(C_COLUMNS);
 #define BIAS_OF(row, column) BIAS_AT(column)
 #endif
 
-// Where this block's tile lies.
+// The place of this block's tile.
 struct Tile {
   long long batch, row, column;
 };
 
-// Element (row, column) of the result's matrix `batch`, which RESULT_ACROSS stores transposed; what
-// lies between columns.
+// Element (row, column) of the result's matrix `batch`, which RESULT_ACROSS stores transposed; the
+// distance of columns.
 #ifdef RESULT_ACROSS
 #define AT(batch, row, column) (((batch)*n + (column)) * m + (row))
 #define COLUMN_STEP m

@@ -1,8 +1,8 @@
-// Units of numbers, as they are computed with, for products of few rows (stream.cuh): w is [n, k]
-// of T, n at least 16. Of f16, bf16 and f32.
+// Units of numbers, in the form that is multiplied, for products of few rows (stream.cuh): w is [n,
+// k] of T, n at least 16. For f16, bf16 and f32.
 //
-// A unit is 128 bytes of each of 16 rows of w, in chunks of 16 bytes; what is behind the end of a
-// row is 0, in x as in w, and so are rows that fewer than 16 lack. Fragments of 8 x 8 elements are
+// A unit is 128 bytes of each of 16 rows of w, in chunks of 16 bytes; elements behind the end of a
+// row are 0, in x as in w, and so are rows that fewer than 16 lack. Fragments of 8 x 8 elements are
 // a chunk of eight rows each.
 //
 // clang-format off

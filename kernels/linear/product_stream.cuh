@@ -1,5 +1,5 @@
-// Products of a tile by rings (stream.cuh). Part of products.cuh, whose options tell what they are
-// of.
+// Products of a tile by rings (stream.cuh). Part of products.cuh, whose options name their
+// parts.
 #pragma once
 
 #include "linear/stream.cuh"

@@ -1,15 +1,15 @@
-// What a warp multiplies of a repacked block (repacked.cuh), ahead of its scales: quants as
-// numbers, the elements of x that belong to them, and their products.
+// Operands of a warp in a repacked block (repacked.cuh), ahead of its scales: quants as numbers,
+// the elements of x that belong to them, and their products.
 //
-// Lane 4 g + q has what is its own of rows g and g + 8 of w. Of f16 and bf16 tensor cores multiply:
+// Lane 4 g + q has its own parts of rows g and g + 8 of w. Of f16 and bf16 tensor cores multiply:
 // an mma has 16 rows of w on the left and 8 rows of x, as columns, on the right, of which the lane
 // reads row g, and has the sums of rows 2 q and 2 q + 1. Which elements of k an mma multiplies with
 // which others is all the same, as long as both sides agree. Of f32 the lane multiplies kRows rows
 // of x itself; its sums are those of its own elements.
 //
-// Quants are exact in all three, and sums over a block, or half of one, are in f32. What belongs to
-// all quants of a block alike, an offset or a least, is times the sum over x, which on tensor cores
-// is the product of x with a row of one value. An infinity in x gives NaN.
+// Quants are exact in all three, and sums over a block, or half of one, are in f32. A number that
+// all quants of a block share, an offset or a least, is multiplied by the sum over x, which on
+// tensor cores is the product of x with a row of one value. An infinity in x gives NaN.
 #pragma once
 
 #include <cuda_bf16.h>

@@ -2,7 +2,7 @@
 // and of what tensor cores have no tiles of (matmul_repacked_tiles.cuh). Part of
 // matmul_repacked.cu.
 //
-// Lanes read what is their own of a unit of a column once, whole words, and hold it while they make
+// Lanes read their own part of a unit of a column once, whole words, and hold it while they make
 // numbers of one block after the other: elements as the format has them, each rounded once.
 #pragma once
 

@@ -1,9 +1,9 @@
-// What a warp has of a tile of repacked blocks (repacked.cuh): 32 columns of y, in two halves of
-// 16, and what it makes of 64 elements of k: fragments that tensor cores multiply with 64 rows of
+// A warp's part of a tile of repacked blocks (repacked.cuh): 32 columns of y, in two halves of 16,
+// and the fragments that it makes of 64 elements of k, which tensor cores multiply with 64 rows of
 // x.
 //
 // A slot of the warp's ring in shared memory has a unit of its 32 rows of w. Quants lie as lanes
-// read them: lane 4 g + q has what is its own of rows g, g + 8, g + 16 and g + 24.
+// read them: lane 4 g + q has its own parts of rows g, g + 8, g + 16 and g + 24.
 //
 // clang-format off
 //   low bits   | row g: 16 bytes of each lane, the next 16 .. | row g + 8 | row g + 16 | row g + 24

@@ -48,7 +48,7 @@ extern "C" __global__ void ROW_BOUNDS softmax_rows(const T *__restrict__ x, OUT 
 // Of a block; elements that a thread reads before it uses the first.
 constexpr int kColumns = 32, kDeep = 16, kAtOnce = 32 / sizeof(Acc);
 
-// A sum relative to the largest of what was added; what is -infinity adds nothing.
+// A sum relative to the largest of its terms; a term of -infinity adds nothing.
 struct Sum {
   Acc largest, sum;
 

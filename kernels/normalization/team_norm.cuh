@@ -1,6 +1,6 @@
 // Norms of few rows ahead of products that share them, by teams of a block's threads. Part of
 // products.cuh, whose options tell how many threads and vectors a row has, and how many rows there
-// may be. With WIDE_NORM rows, scale and bias are Acc, and what is normed is rounded to T; with
+// may be. With WIDE_NORM rows, scale and bias are Acc, and normed rows are rounded to T; with
 // WIDE_SCALES scale and bias alone.
 #pragma once
 
@@ -52,8 +52,8 @@ __device__ __forceinline__ void each_own_vector(Vector<E> (&vectors)[NORM_VECTOR
       f(vectors[j], p, j);
 }
 
-// A thread's vectors of a row: whole ones where all that the norms read is aligned. Where there is
-// none there are zeros: what is set in some turns of a loop only keeps its register through all.
+// A thread's vectors of a row: whole ones where all that the norms read is aligned. Others are
+// zeros: a variable that is set in some turns of a loop only would keep its register through all.
 template <class E>
 __device__ __forceinline__ void load_own(Vector<E> (&vectors)[NORM_VECTORS], const E *row,
                                          bool aligned, int lane, int count) {

@@ -15,7 +15,7 @@
 //   argmax_columns   32 x 8    ceil(outer * inner / 32)
 //
 // Options: SPLIT for the entries of rows that are cut; SMALLEST, LAST; those of number.cuh and
-// assume.cuh; the places of fusion.cuh, where what is stored is a position, not an element.
+// assume.cuh; the places of fusion.cuh, where the stored value is a position, not an element.
 
 #include "shared/assume.cuh"
 #include "language/candidate.cuh"

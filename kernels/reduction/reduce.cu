@@ -7,8 +7,8 @@
 //
 // Entries: OP_rows, one block a result, for axes that include the innermost one; OP_columns, whose
 // 256 threads have VECTOR neighbouring results each, ACROSS of them beside one another, so that
-// neighbours read neighbouring addresses; the others of the block have other slices of what is
-// reduced. With SPLIT `splits` blocks share a tile of results, the last of which to end adds up
+// neighbours read neighbouring addresses; the others of the block have other slices of the reduced
+// elements. With SPLIT `splits` blocks share a tile of results, the last of which to end adds up
 // `parts`, [tiles, splits, results of a tile], in their order; counters, a tile's each, are 0
 // before and after a launch.
 //

@@ -54,8 +54,8 @@ __device__ __forceinline__ Acc limited(Acc place, long long size) {
   return place < 0 ? Acc(0) : place > last ? last : place; // a NaN stays
 }
 
-// A coordinate as a place among `size` elements. A NaN is -1, and what is infinite where it would
-// be reflected without end.
+// A coordinate as a place among `size` elements. A NaN is -1, and so is an infinity that would be
+// reflected without end.
 __device__ __forceinline__ Acc place_of(Acc coordinate, long long size) {
 #if PADDING == 2
   if (coordinate - coordinate != 0)

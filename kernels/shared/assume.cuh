@@ -1,4 +1,4 @@
-// What every kernel may be told when it is compiled.
+// Options that every kernel may get when it is compiled.
 //
 // ASSUME   what is known about the parameters, such as count==64: the compiler folds it in
 // INDEX    the type of element indices; unsigned where there are fewer than 2^31 elements

@@ -169,8 +169,8 @@ template <class L, class R, int kHigh, int kWide> struct ByteTile {
   static constexpr int kWords = kColumns * kDepth / 4 / kThreads; // of the right tile, a thread's
 
   // Calls store(row, column, sum) for each sum of the tile, neighbouring lanes for neighbouring
-  // columns: through shared memory, so that what is done with a sum is written out kHigh times and
-  // not for each of a thread's. Nothing else uses `stages` by then.
+  // columns: through shared memory, so that code for a sum is written out kHigh times and not for
+  // each of a thread's. Nothing else uses `stages` by then.
   template <class Store>
   static __device__ __forceinline__ void each_sum(const int (&sum)[kHigh][kWide][4],
                                                   unsigned char *stages, Store store) {

@@ -6,8 +6,8 @@
 #pragma once
 
 // Where a block's tile lies, of ceil(rows / kRows) * ceil(n / kColumns), where `places` blocks are
-// resident: whole waves of them have a tile each, and what is left is cut, each into as many parts
-// as the grid has blocks for. Blocks start by their numbers, so tiles of the same columns, of
+// resident: whole waves of them have a tile each; the remaining tiles are cut, each into as many
+// parts as the grid has blocks for. Blocks start by their numbers, so tiles of the same columns, of
 // kRowsTogether rows at most, follow one another: the first reads the right matrix from memory, the
 // others from the L2 cache, where the rows stay themselves.
 template <int kRows, int kColumns, int kRowsTogether = 1024> struct TilePlace {

@@ -79,7 +79,7 @@ template <int kCount, class E> union Run {
         element[e] = x[e];
     }
   }
-  // Of x[0] to x[left - 1], wherever they begin; what is behind them is anything.
+  // Loads x[0] to x[left - 1], wherever they begin; elements behind them are anything.
   __device__ __forceinline__ void load_part(const E *x, int left) {
     if constexpr (sizeof(E) == 2 && kCount % 2 == 0) {
       read_words<kCount>(x, left, pair);
