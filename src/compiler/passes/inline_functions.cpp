@@ -11,8 +11,8 @@
 // compiler/planner/rewrite/inline_calls.h; the planner's report gives the reason. Functions stay
 // too: EliminateDeadFunctions takes away the private ones that nothing calls now.
 #include "compiler/passes/all_passes.h"
-#include "compiler/planner/published/analysis.h"
 #include "compiler/planner/rewrite/inline_calls.h"
+#include "compiler/planner/rewrite/inline_graphs.h"
 #include "ir/module/function_cloner.h"
 
 namespace cugrt::passes {

@@ -5,6 +5,7 @@
 #include "compiler/planner/lower/function_planner.h"
 #include "compiler/planner/published/analysis.h"
 #include "compiler/planner/rewrite/inline_calls.h"
+#include "compiler/planner/rewrite/inline_graphs.h"
 #include "compiler/planner/storage/storage.h"
 
 namespace cugrt::plan {

@@ -7,6 +7,7 @@
 #include "compiler/planner/lower/regions.h"
 
 #include "compiler/planner/published/analysis.h"
+#include "compiler/planner/rewrite/inline_graphs.h"
 
 #include <utility>
 

@@ -1,6 +1,6 @@
 // Inlining of lifted functions. They hold no calls and no blocks (the verifier sees to that), so a
 // call becomes a run of bindings.
-#include "compiler/planner/published/analysis.h"
+#include "compiler/planner/rewrite/inline_graphs.h"
 
 #include "base/check.h"
 #include "compiler/ir_names.h"
