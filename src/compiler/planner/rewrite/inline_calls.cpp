@@ -15,6 +15,14 @@
 namespace cugrt::plan {
 namespace {
 
+struct Callee {
+  const ir::Function *function; // inlined itself
+  uint32_t steps;
+  uint64_t bindings;
+  std::vector<bool> given; // by value: it may be a parameter's memory
+  bool results_apart;      // no two of its fresh results lie in the same memory
+};
+
 uint32_t count_steps(const ir::Function &function) {
   uint32_t steps = 0;
   for (const ir::Block &block : function.blocks)
@@ -240,14 +248,27 @@ private:
         bounds_.add(f.symbols[s].bounds);
         symbols_[s] = module().exprs.symbol(builder().symbol(f.symbols[s]));
       }
-    InlinedBody body(module(), builder(), callee, symbols_, bounds_,
-                     {f.name, printer_.print(b), callee.steps, b.call_site, b.location});
+    const uint32_t site =
+        add_call_site({f.name, printer_.print(b), callee.steps, b.call_site, b.location}, f);
+    InlinedBody body(module(), builder(), f, callee.given, symbols_, bounds_, site);
     for (size_t p = 0; p < f.params.size(); ++p)
       body.map(f.params[p].value, arguments[p]);
     std::vector<Operand> results = body.run();
     builder().set_call_site(b.call_site);
     for (uint32_t i = 0; i < b.result_count; ++i)
       map(b.result(i), as_value(results[i], source().value(b.result(i)).name).value());
+  }
+
+  /// Those that were inlined into the callee follow.
+  uint32_t add_call_site(ir::CallSite call, const ir::Function &callee) {
+    std::vector<ir::CallSite> &sites = builder().function().call_sites;
+    const auto site = uint32_t(sites.size());
+    sites.push_back(std::move(call));
+    for (ir::CallSite inner : callee.call_sites) {
+      inner.parent = inner.parent == UINT32_MAX ? site : site + 1 + inner.parent;
+      sites.push_back(std::move(inner));
+    }
+    return site;
   }
 
   /// An expression or literal as a host value.
@@ -284,7 +305,7 @@ bool has_calls(const ir::Module &module) {
 Callee make_callee(const ir::Function &function, const Liveness &live,
                    const FunctionSummary &summary) {
   std::span<const Operand> results = function.results_of(function.body());
-  Callee callee{&function, &summary, count_steps(function), count_bindings(function), {}, true};
+  Callee callee{&function, count_steps(function), count_bindings(function), {}, true};
   for (uint32_t value = 0; value < function.values.size(); ++value)
     callee.given.push_back(live.origin_of[value] == kNoOrigin || // of a tuple that it is given
                            live.origins[live.origin_of[value]].kind == OriginKind::parameter);

@@ -4,6 +4,8 @@
 
 #include "base/check.h"
 #include "compiler/ir_names.h"
+#include "compiler/planner/rewrite/inlined_body.h"
+#include "compiler/planner/symbols/sizes.h"
 #include "ir/module/function_cloner.h"
 #include "ir/module/graph_builtins.h"
 #include "ir/module/infer.h"
@@ -21,7 +23,8 @@ public:
   /// `numbers`: of the functions that stay, in the target.
   GraphInliner(const ir::Module &source_module, const ir::Function &source, ir::Module &target,
                const std::vector<uint32_t> &numbers)
-      : FunctionCloner(source, target), source_module_(source_module), numbers_(numbers) {}
+      : FunctionCloner(source, target), source_module_(source_module), numbers_(numbers),
+        bounds_(symbol_domain(target, source)) {}
 
   Captures take_captures() { return has_graphs_ ? std::move(captures_) : Captures(); }
 
@@ -80,53 +83,21 @@ private:
     std::vector<TypeId> types;
     for (const Operand &operand : given)
       types.push_back(ir::operand_type(module(), builder().function(), operand));
-    symbols_ = ir::bind_callee_symbols(module(), callee, types);
-    inner_.assign(callee.values.size(), Operand());
+    const std::vector<bool> none_given(callee.values.size()); // what it kills nobody needs
+    InlinedBody body(module(), builder(), callee, none_given,
+                     ir::bind_callee_symbols(module(), callee, types), bounds_, b.call_site);
     for (size_t p = 0; p < callee.params.size(); ++p)
-      inner_[callee.params[p].value.index] = given[p];
-    for (const Binding &binding : callee.body().bindings)
-      inner(callee, binding);
-    std::span<const Operand> results = callee.results_of(callee.body());
+      body.map(callee.params[p].value, given[p]);
+    const std::vector<Operand> results = body.run();
     for (uint32_t i = 0; i < b.result_count; ++i)
-      map(b.result(i), inner_[results[i].index].value());
-    ++next_capture_;
-  }
-
-  ir::ExprId expr(ir::ExprId e) {
-    return module().exprs.as_constant(e) ? e : module().exprs.substitute(e, symbols_);
-  }
-
-  void inner(const ir::Function &callee, const Binding &b) {
-    std::vector<Operand> operands;
-    for (const Operand &operand : callee.operands_of(b))
-      operands.push_back(operand.kind == Operand::Kind::value  ? inner_[operand.index]
-                         : operand.kind == Operand::Kind::expr ? Operand::of(expr(operand.expr()))
-                                                               : operand);
-    std::vector<ir::ExprId> exprs;
-    for (ir::ExprId e : callee.exprs_of(b))
-      exprs.push_back(expr(e));
-    std::vector<std::string> names;
-    std::vector<TypeId> types;
-    for (uint32_t i = 0; i < b.result_count; ++i) {
-      const ir::Value &value = callee.value(b.result(i));
-      names.push_back(value.name);
-      types.push_back(ir::substitute_type(module(), value.type, symbols_));
-      CUGRT_CHECK(types.back().valid()); // the function's symbols stand in its parameters
-    }
-    Binding copied = b;
-    copied.call_site = UINT32_MAX; // it has the caller's
-    const ValueId first =
-        builder().bind(copied, operands, exprs, callee.attributes_of(b), names, types);
-    for (uint32_t i = 0; i < b.result_count; ++i)
-      inner_[b.result(i).index] = Operand::of(ValueId{first.index + i});
-    captures_.push_back(next_capture_);
+      map(b.result(i), results[i].value());
+    captures_.insert(captures_.end(), callee.body().bindings.size(), next_capture_++);
   }
 
   const ir::Module &source_module_;
   const std::vector<uint32_t> &numbers_;
   Captures captures_;
-  std::vector<Operand> inner_;      // by value of the function that is being run
-  std::vector<ir::ExprId> symbols_; // by its symbols
+  ir::SymbolDomain bounds_; // of the symbols of what is built
   uint32_t next_capture_ = 0;
   bool has_graphs_ = false;
 };

@@ -26,19 +26,6 @@ TypeId named_type(ir::Module &module, const ir::Function &function, const Bindin
              : TypeId();
 }
 
-InlinedBody::InlinedBody(ir::Module &module, ir::FunctionBuilder &builder, const Callee &callee,
-                         std::vector<ExprId> symbols, ir::SymbolDomain &bounds, ir::CallSite call)
-    : module_(module), builder_(builder), callee_(*callee.function), given_(callee.given),
-      symbols_(std::move(symbols)), bounds_(bounds), values_(callee_.values.size()) {
-  std::vector<ir::CallSite> &sites = builder.function().call_sites;
-  site_ = uint32_t(sites.size());
-  sites.push_back(std::move(call));
-  for (ir::CallSite inner : callee_.call_sites) {
-    inner.parent = site_of(inner.parent);
-    sites.push_back(std::move(inner));
-  }
-}
-
 std::vector<Operand> InlinedBody::run() {
   for (const Binding &b : callee_.body().bindings)
     binding(b);

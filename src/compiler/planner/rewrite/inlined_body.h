@@ -1,5 +1,5 @@
-// The bindings of one callee in its caller. Internal to inline_calls.h, which chooses the
-// calls.
+// The bindings of one callee in its caller. Internal to inline_calls.h and inline_graphs.h, which
+// choose the calls.
 #pragma once
 
 #include "compiler/planner/analysis/liveness.h"
@@ -13,15 +13,6 @@
 
 namespace cugrt::plan {
 
-struct Callee {
-  const ir::Function *function; // inlined itself
-  const FunctionSummary *summary;
-  uint32_t steps;
-  uint64_t bindings;
-  std::vector<bool> given; // by value: it may be a parameter's memory
-  bool results_apart;      // no two of its fresh results lie in the same memory
-};
-
 /// The type of what an alias, a tuple or its field names, where that is known more exactly than the
 /// source says; invalid for all other bindings.
 ir::TypeId named_type(ir::Module &module, const ir::Function &function, const ir::Binding &b,
@@ -30,10 +21,14 @@ ir::TypeId named_type(ir::Module &module, const ir::Function &function, const ir
 /// Appends one callee's bindings to the function that is being built.
 class InlinedBody {
 public:
-  /// `call`: the call that the bindings replace. `bounds`: the bounds of the caller's symbols,
-  /// which this keeps up to date.
-  InlinedBody(ir::Module &module, ir::FunctionBuilder &builder, const Callee &callee,
-              std::vector<ir::ExprId> symbols, ir::SymbolDomain &bounds, ir::CallSite call);
+  /// `given`, by value of the callee: it may be a parameter's memory; its kills are dropped.
+  /// `bounds`: the bounds of the caller's symbols, which this keeps up to date. `site`: the call
+  /// that the bindings replace; calls that were inlined into the callee follow it.
+  InlinedBody(ir::Module &module, ir::FunctionBuilder &builder, const ir::Function &callee,
+              const std::vector<bool> &given, std::vector<ir::ExprId> symbols,
+              ir::SymbolDomain &bounds, uint32_t site)
+      : module_(module), builder_(builder), callee_(callee), given_(given), site_(site),
+        symbols_(std::move(symbols)), bounds_(bounds), values_(callee.values.size()) {}
 
   void map(ir::ValueId callee_value, ir::Operand operand) { values_[callee_value.index] = operand; }
 
@@ -65,7 +60,7 @@ private:
   ir::FunctionBuilder &builder_;
   const ir::Function &callee_;
   const std::vector<bool> &given_;
-  uint32_t site_;                   // the call; those that were inlined into the callee follow
+  const uint32_t site_;
   std::vector<ir::ExprId> symbols_; // by callee symbol: what stands for it in the caller
   ir::SymbolDomain &bounds_;
   std::vector<ir::Operand> values_; // by callee value
