@@ -140,7 +140,7 @@ public:
   /// An error of the launch right after a patch, with the changes of that.
   Status after_patch(Status status, const RunBinding &run,
                      std::span<const InputChange> changes) const;
-  /// An error of the build that is to take this instance's place, with what it is bound to.
+  /// Adds to the error of a failed rebuild which inputs differ between this instance and the run.
   Status instead(Status status, const RunBinding &run) const;
 
 private:
