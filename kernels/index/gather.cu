@@ -29,15 +29,18 @@
   const T *__restrict__ x, const Id *__restrict__ positions, T *__restrict__ y, long long outer,   \
       long long axis, long long inner, long long length
 
-// W: an element, or a vector of them; then `inner` counts vectors.
-template <bool kElements, class W>
+// W: an element, or a vector of them; then `inner` counts vectors. kAtOnce of them are asked for
+// before the first is stored.
+template <bool kElements, int kAtOnce, class W>
 __device__ __forceinline__ void gather_along(const W *x, const Id *positions, W *y, long long outer,
                                              long long axis, Index inner, long long length) {
   const Index row = Index(length) * inner, count = Index(outer) * row;
   const Index step = Index(gridDim.x) * blockDim.x;
+#pragma unroll kAtOnce
   for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
-    const long long at = OUTSIDE(positions[kElements ? i : i % row / inner], axis);
-    y[i] = axis > 0 ? x[(i / row * Index(axis) + Index(at)) * inner + i % inner] : W();
+    const Index o = outer == 1 ? 0 : i / row, within = i - o * row;
+    const long long at = OUTSIDE(positions[kElements ? i : within / inner], axis);
+    y[i] = axis > 0 ? x[(o * Index(axis) + Index(at)) * inner + within % inner] : W();
   }
 }
 
@@ -46,17 +49,17 @@ extern "C" __global__ void gather(PARAMETERS) {
   __builtin_assume(ASSUME);
   typedef Word<VECTOR * sizeof(T)>::Type W;
   if (VECTOR > 1 && are_aligned(x, y))
-    gather_along<false>(reinterpret_cast<const W *>(x), positions, reinterpret_cast<W *>(y), outer,
-                        axis, Index(inner) / VECTOR, length);
+    gather_along<false, 4>(reinterpret_cast<const W *>(x), positions, reinterpret_cast<W *>(y),
+                           outer, axis, Index(inner) / VECTOR, length);
   else
-    gather_along<false>(x, positions, y, outer, axis, Index(inner), length);
+    gather_along<false, VECTOR == 1 ? 4 : 1>(x, positions, y, outer, axis, Index(inner), length);
 }
 
 extern "C" __global__ void gather_elements(PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   if (VECTOR == 1 || axis == 0 || !are_aligned(y))
-    return gather_along<true>(x, positions, y, outer, axis, Index(inner), length);
+    return gather_along<true, 4>(x, positions, y, outer, axis, Index(inner), length);
   const Index row = Index(length) * Index(inner), vectors = Index(outer) * row / VECTOR;
   const Index step = Index(gridDim.x) * blockDim.x;
   const bool aligned = Run<VECTOR, Id>::is_aligned(positions);

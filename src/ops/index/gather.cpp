@@ -120,7 +120,10 @@ static Status emit_gather_along(OpEmitter &op, std::string entry) {
   launch.input("x", op.operand(0));
   launch.input("positions", op.operand(1));
   launch.output("y", op.result());
-  const ir::ExprId outer = launch.count("outer", op.count(x, 0, axis));
+  const ir::ExprId before = op.count(x, 0, axis);
+  const ir::ExprId outer = op.exprs().as_constant(before) == 1 // saves a division an element
+                               ? launch.size("outer", before)
+                               : launch.count("outer", before);
   launch.size("axis", x.dims[axis]);
   const ir::ExprId inner = launch.size("inner", op.count(x, axis + 1));
   const ir::ExprId length = launch.size("length", elements ? ids.dims[axis] : op.count(ids));
