@@ -332,7 +332,7 @@ Status Narrower::rewrite_op(const Binding &binding) {
       choices_.is_narrow_op(binding))
     saturate_pad(attributes);
   if (choices_.has_wide_states(binding))
-    attributes.emplace_back("wide_states", true);
+    attributes.push_back({"wide_states", true});
   const ValueId first =
       builder().bind(binding, operands, source().exprs_of(binding), attributes, names, types);
   for (uint32_t i = 0; i < binding.result_count; ++i)

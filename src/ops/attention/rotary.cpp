@@ -3,6 +3,8 @@
 #include "ops/table/infer_op.h"
 #include "ops/table/op_padding.h"
 
+#include <cmath>
+
 namespace cugrt::ir {
 
 Types Inference::rotary() const {
