@@ -164,9 +164,10 @@ Status decode_failed(std::string_view message) {
   std::string text, location;
   reader(code, text, location);
   reader.require(code > 0 && code <= static_cast<uint32_t>(Code::internal));
-  return reader.complete()
-             ? Status::error(static_cast<Code>(code), std::move(text)).at(std::move(location))
-             : malformed();
+  if (!reader.complete())
+    return malformed();
+  Status failed = Status::error(static_cast<Code>(code), std::move(text)).at(std::move(location));
+  return encode(failed) == message ? std::move(failed) : malformed(); // statuses are legible
 }
 
 } // namespace cugrt::jit
