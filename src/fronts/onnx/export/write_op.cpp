@@ -55,15 +55,15 @@ private:
   std::string number(double value, ir::DType of) { return graph_.constant(of, {value}, {}); }
 
   /// The node that gives the result.
-  Names last(const std::string &op, Names inputs, NodeAttributes attributes = {}) {
+  Names last(const std::string &op, Names inputs, NodeAttributes attributes = {},
+             const std::string &domain = "") {
     while (!inputs.empty() && inputs.back().empty())
       inputs.pop_back();
-    return graph_.node_of(op, "", inputs, attributes, results_);
+    return graph_.node_of(op, domain, inputs, attributes, results_);
   }
   /// The operator of a row of same_ops.def.
   Names same(const std::string &op, std::string_view importer) {
-    const std::string domain = importer == "microsoft" ? "com.microsoft" : "";
-    return graph_.node_of(op, domain, inputs_, {}, results_);
+    return last(op, inputs_, {}, importer == "microsoft" ? "com.microsoft" : "");
   }
   std::string part(const std::string &op, const Names &inputs, NodeAttributes attributes = {}) {
     return graph_.node(op, inputs, attributes);
