@@ -257,3 +257,116 @@ TEST_CASE("positions of a pool's largest elements lead back to where they stood"
                                {floats("x", {1, 1, 4, 4}, x)});
   CHECK(back == std::vector<float>{0, 5, 0, 0, 0, 0, 9, 0, 0, 0, 5, 0, 9, 0, 0, 0});
 }
+
+TEST_CASE("GroupNorm and SkipGroupNorm: channels last or first, what is summed before, and SiLU") {
+  constexpr size_t kBatch = 2, kPlaces = 6, kChannels = 8, kGroups = 2, kOf = kChannels / kGroups;
+  const std::vector<float> x = numbers(kBatch * kPlaces * kChannels, 1),
+                           scale = numbers(kChannels, 2), shift = numbers(kChannels, 3),
+                           bias = numbers(kChannels, 4);
+  for (const bool last : {true, false})
+    for (const size_t skips : {size_t(0), size_t(1), kPlaces}) { // one of all places, or of each
+      const std::vector<float> skip = numbers(kBatch * kChannels * std::max<size_t>(skips, 1), 5);
+      auto at = [&](size_t n, size_t place, size_t channel, size_t places) {
+        return last ? (n * places + place) * kChannels + channel
+                    : (n * kChannels + channel) * places + place;
+      };
+      std::vector<double> sum(x.begin(), x.end()), expected(x.size());
+      for (size_t n = 0; n < kBatch; ++n)
+        for (size_t place = 0; place < kPlaces; ++place)
+          for (size_t c = 0; skips && c < kChannels; ++c)
+            sum[at(n, place, c, kPlaces)] +=
+                double(skip[at(n, skips == 1 ? 0 : place, c, skips)]) + double(bias[c]);
+      for (size_t n = 0; n < kBatch; ++n)
+        for (size_t g = 0; g < kGroups; ++g) {
+          double mean = 0, variance = 0;
+          for (size_t i = 0; i < kPlaces * kOf; ++i)
+            mean += sum[at(n, i / kOf, g * kOf + i % kOf, kPlaces)] / (kPlaces * kOf);
+          for (size_t i = 0; i < kPlaces * kOf; ++i)
+            variance += std::pow(sum[at(n, i / kOf, g * kOf + i % kOf, kPlaces)] - mean, 2) /
+                        (kPlaces * kOf);
+          for (size_t i = 0; i < kPlaces * kOf; ++i) {
+            const size_t c = g * kOf + i % kOf, place = at(n, i / kOf, c, kPlaces);
+            const double y = (sum[place] - mean) / std::sqrt(variance + 1e-3) * double(scale[c]) +
+                             double(shift[c]);
+            expected[place] = skips ? y / (1 + std::exp(-y)) : y;
+          }
+        }
+      const std::string attributes =
+          integer_attribute("groups", kGroups) + float_attribute("epsilon", 1e-3f) +
+          integer_attribute("activation", skips != 0) +
+          (last ? "" : integer_attribute("channels_last", 0)); // last unless said otherwise
+      auto shape = [&](int64_t rows, int64_t columns) -> std::vector<int64_t> {
+        return last ? std::vector<int64_t>{kBatch, rows, columns, kChannels}
+                    : std::vector<int64_t>{kBatch, kChannels, rows, columns};
+      };
+      const std::vector<Given> given = {
+          floats("x", shape(2, 3), x), weight(floats("scale", {kChannels}, scale)),
+          weight(floats("shift", {kChannels}, shift)), weight(floats("bias", {kChannels}, bias))};
+      auto with = [&](std::vector<int64_t> dims) {
+        std::vector<Given> all = given;
+        all.push_back(floats("skip", std::move(dims), skip));
+        return all;
+      };
+      if (!skips) {
+        check_close(
+            run<float>(microsoft_node("GroupNorm", {"x", "scale", "shift"}, {"y"}, attributes),
+                       given),
+            expected, 1e-5);
+        continue;
+      }
+      auto skip_norm = [&](const std::vector<std::string> &outputs) {
+        return microsoft_node("SkipGroupNorm", {"x", "scale", "shift", "skip", "bias"}, outputs,
+                              attributes);
+      };
+      const std::vector<int64_t> dims = skips == 1 ? shape(1, 1) : shape(2, 3);
+      check_close(run<float>(skip_norm({"y"}), with(dims)), expected, 1e-5);
+      check_close(run<float>(skip_norm({"n", "y"}), with(dims)), sum, 1e-6);
+      if (skips == 1) // a vector for each image
+        check_close(run<float>(skip_norm({"y"}), with({kBatch, kChannels})), expected, 1e-5);
+    }
+}
+
+TEST_CASE("BiasSplitGelu: one half times the other's Gelu") {
+  constexpr size_t kRows = 3, kHalf = 4;
+  const std::vector<float> x = numbers(kRows * 2 * kHalf, 1), bias = numbers(2 * kHalf, 2);
+  std::vector<double> expected;
+  for (size_t i = 0; i < kRows * kHalf; ++i) {
+    const size_t row = i / kHalf, column = i % kHalf;
+    auto of = [&](size_t c) { return double(x[row * 2 * kHalf + c]) + double(bias[c]); };
+    const double gate = of(column + kHalf);
+    expected.push_back(of(column) * 0.5 * gate * (1 + std::erf(gate / std::sqrt(2.0))));
+  }
+  check_close(run<float>(microsoft_node("BiasSplitGelu", {"x", "bias"}, {"y"}),
+                         {floats("x", {1, kRows, 2 * kHalf}, x),
+                          weight(floats("bias", {2 * kHalf}, bias))}),
+              expected, 1e-5);
+}
+
+TEST_CASE("NhwcConv: channels last in the image and in the weights") {
+  constexpr size_t kRows = 4, kColumns = 5, kIn = 4, kOut = 6, kGroups = 2, kOf = kIn / kGroups;
+  const std::vector<float> x = numbers(kRows * kColumns * kIn, 1),
+                           w = numbers(kOut * 3 * 3 * kOf, 2), bias = numbers(kOut, 3);
+  std::vector<double> expected; // padded by one row above, and apart by two columns
+  for (size_t r = 0; r < kRows - 1; ++r)
+    for (size_t c = 0; c < 2; ++c)
+      for (size_t o = 0; o < kOut; ++o) {
+        double sum = double(bias[o]);
+        for (size_t i = 0; i < 3 * 3 * kOf; ++i) {
+          const size_t row = r + i / (3 * kOf), column = 2 * c + i / kOf % 3,
+                       channel = o / (kOut / kGroups) * kOf + i % kOf;
+          if (row > 0)
+            sum += double(w[o * 9 * kOf + i]) *
+                   double(x[((row - 1) * kColumns + column) * kIn + channel]);
+        }
+        expected.push_back(sum);
+      }
+  check_close(
+      run<float>(microsoft_node("NhwcConv", {"x", "w", "bias"}, {"y"},
+                                integers_attribute("kernel_shape", {3, 3}) +
+                                    integers_attribute("pads", {1, 0, 0, 0}) +
+                                    integers_attribute("strides", {1, 2}) +
+                                    integer_attribute("group", kGroups)),
+                 {floats("x", {1, kRows, kColumns, kIn}, x),
+                  weight(floats("w", {kOut, 3, 3, kOf}, w)), weight(floats("bias", {kOut}, bias))}),
+      expected, 1e-5);
+}

@@ -147,6 +147,10 @@ private:
 /// size].
 V rotated(Call &c, V x, V cosines, V sines, bool interleaved);
 
+/// The norm of each group of an image's channels [n, channels, ..], by the node's epsilon; scale
+/// and bias are one a channel, or one a group.
+V group_normed(Call &c, V x, V scale, V bias, int64_t groups);
+
 /// Folds a BatchNormalization that alone reads the result of this convolution into its weights [O,
 /// C / groups, ..] ([C, O / groups, ..] of a transposed one) and its bias: its factors follow from
 /// weights alone. Does nothing if there is none, or a part of it is no constant.

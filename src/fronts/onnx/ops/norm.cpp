@@ -106,23 +106,8 @@ void instance_norm(Call &c) {
 
 void group_norm(Call &c) {
   V x = c.value(0), scale = c.value(1), bias = c.value(2);
-  const int64_t groups = c.integer("num_groups", 1);
   c.expect("stash_type", 1);
-  if (c.rank(x) < 3)
-    return c.unsupported("an image without axes");
-  const Dims d = c.dims(x);
-  const E g = c.constant(groups), inner = c.w.exprs().floordiv(d[1], g);
-  const E rest = c.product(d.from(2));
-  V y = normalized(c, c.reshape(x, {d[0], g, c.w.exprs().mul(inner, rest)}),
-                   c.number("epsilon", 1e-5));
-  y = c.reshape(y, d);
-  if (c.dims(scale)[0] != d[1]) { // one a group (opset 18)
-    auto each = [&](V v) {
-      return c.reshape(c.broadcast(c.reshape(v, {g, c.constant(1)}), {g, inner}), {d[1]});
-    };
-    scale = each(scale), bias = each(bias);
-  }
-  c.result(c.binary(Op::add, c.binary(Op::mul, y, channel(c, scale, x)), channel(c, bias, x)));
+  c.result(group_normed(c, x, scale, bias, c.integer("num_groups", 1)));
 }
 
 void layer_norm(Call &c) {
@@ -191,6 +176,24 @@ void mean_variance(Call &c) {
 }
 
 } // namespace
+
+V group_normed(Call &c, V x, V scale, V bias, int64_t groups) {
+  if (c.rank(x) < 3)
+    c.unsupported("an image without axes");
+  const Dims d = c.dims(x);
+  const E g = c.constant(groups), inner = c.w.exprs().floordiv(d[1], g);
+  const E rest = c.product(d.from(2));
+  V y = normalized(c, c.reshape(x, {d[0], g, c.w.exprs().mul(inner, rest)}),
+                   c.number("epsilon", 1e-5));
+  y = c.reshape(y, d);
+  if (c.dims(scale)[0] != d[1]) { // one a group (opset 18)
+    auto each = [&](V v) {
+      return c.reshape(c.broadcast(c.reshape(v, {g, c.constant(1)}), {g, inner}), {d[1]});
+    };
+    scale = each(scale), bias = each(bias);
+  }
+  return c.binary(Op::add, c.binary(Op::mul, y, channel(c, scale, x)), channel(c, bias, x));
+}
 
 void fold_batch_norm(Call &c, V &weights, V &bias, int64_t groups, bool transposed) {
   const Node *norm = c.node.outputs.empty() ? nullptr : c.w.only_reader(c.node.outputs[0]);

@@ -117,11 +117,15 @@ void convolution(Call &c) {
   V x = c.value(0), w = c.value(1), bias = c.value(2);
   if (c.rank(x) < 3 || c.rank(x) > 5)
     return c.unsupported("a convolution of other than one to three dimensions");
+  const bool last = c.node.op == "NhwcConv"; // of com.microsoft: where channels stand
+  if (last)
+    x = c.transpose(x, {0, 3, 1, 2}), w = c.transpose(w, {0, 3, 1, 2});
   c.expect_dims("kernel_shape", w, 2);
   const Window win = window_of(c, x, kernel_of(c, w), c.like(x, 0));
   const int64_t groups = c.integer("group", 1);
   fold_batch_norm(c, w, bias, groups, false);
-  c.result(convolve(c, x, w, bias, win, groups));
+  V y = convolve(c, x, w, bias, win, groups);
+  c.result(last ? c.transpose(y, {0, 2, 3, 1}) : y);
 }
 
 /// Convolves bytes less their zero points, which are a scalar and one for the weights or each

@@ -114,6 +114,35 @@ void skip_norm(Call &c) {
   c.result(sum, 3);
 }
 
+/// The norm by groups of an image, or of its sum with a skip (and a bias), whose channels are last
+/// unless the node says otherwise; the sum is the second result.
+void image_norm(Call &c) {
+  V x = c.value(0);
+  if (c.rank(x) != 4)
+    return c.unsupported("an image of other than four dimensions");
+  const int64_t activation = c.integer("activation", 0);
+  if (activation != 0 && activation != 1)
+    return c.unsupported("activation " + std::to_string(activation));
+  const bool last = c.integer("channels_last", 1) != 0;
+  auto of_channels = [&](V v, E batch) { // [batch, 1, 1, channels], or with the channels first
+    const E one = c.constant(1), channels = c.dims(v).back();
+    return c.reshape(v, last ? Dims{batch, one, one, channels} : Dims{batch, channels, one, one});
+  };
+  if (c.has(3)) {
+    V skip = c.value(3);
+    skip = c.rank(skip) == 2 ? of_channels(skip, c.dims(skip)[0]) : skip;
+    x = c.binary(Op::add, x, c.stretch(skip, c.dims(x)));
+    if (c.has(4))
+      x = c.binary(Op::add, x, of_channels(c.value(4), c.constant(1)));
+    c.result(x, 1);
+  }
+  const DType dtype = c.dtype(x); // scale and bias may be wider
+  V y = group_normed(c, last ? c.transpose(x, {0, 3, 1, 2}) : x, c.cast(c.value(1), dtype),
+                     c.cast(c.value(2), dtype), c.integer("groups", 1));
+  y = last ? c.transpose(y, {0, 2, 3, 1}) : y;
+  c.result(activation ? c.op(Op::silu, {y}) : y);
+}
+
 /// Sums of rows of two or three tables, and their norm.
 void embedding_norm(Call &c) {
   V ids = c.value(0), words = c.value(2), places = c.value(3);
@@ -280,6 +309,16 @@ void gather_blocks(Call &c) {
   c.result(before ? y : part(y));
 }
 
+void bias_split_gelu(Call &c) { // a half of input + bias times the Gelu of the other
+  V x = c.value(0);
+  x = c.binary(Op::add, x, c.value(1));
+  const size_t last = c.rank(x) - 1;
+  const E half = c.w.exprs().floordiv(c.dims(x)[last], c.constant(2));
+  c.result(c.binary(
+      Op::mul, c.slice(x, last, c.constant(0), half),
+      c.op(Op::gelu, {c.slice(x, last, half, half)}, {attr("approximate", std::string("none"))})));
+}
+
 void bias_add(Call &c) { // input + bias + skip
   c.result(c.binary(Op::add, c.binary(Op::add, c.value(0), c.value(1)), c.value(2)));
 }
@@ -307,7 +346,10 @@ void add_microsoft(HandlerTable &table) {
   table["EmbedLayerNormalization"] = embedding_norm;
   table["MatMulNBits"] = matmul_n_bits;
   table["GatherBlockQuantized"] = gather_blocks;
+  table["GroupNorm"] = table["SkipGroupNorm"] = image_norm;
+  table["BiasSplitGelu"] = bias_split_gelu;
   table["BiasAdd"] = bias_add;
+  table["NhwcConv"] = [](Call &c) { standard(c, "Conv"); };
   table["QuantizeLinear"] = [](Call &c) { standard(c, "QuantizeLinear"); };
   table["DequantizeLinear"] = [](Call &c) { standard(c, "DequantizeLinear"); };
 }
