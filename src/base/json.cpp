@@ -9,7 +9,7 @@ namespace cugrt {
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-static void append_utf8(std::string &to, uint32_t code) {
+void append_utf8(std::string &to, char32_t code) {
   if (code < 0x80) {
     to += char(code);
     return;
@@ -22,27 +22,23 @@ static void append_utf8(std::string &to, uint32_t code) {
 }
 
 // The Unicode Standard, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF.
-size_t utf8_length(std::string_view text) {
-  auto byte = [&](size_t i) {
-    return i < text.size() ? static_cast<uint8_t>(text[i]) : uint8_t(0);
-  };
-  auto tail = [&](size_t begin, size_t end) {
-    while (begin < end && (byte(begin) & 0xc0) == 0x80)
-      ++begin;
-    return begin == end;
-  };
-  const uint8_t first = byte(0), second = byte(1);
+Utf8Sequence first_utf8(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned first = byte(0);
   if (first < 0x80)
-    return text.empty() ? 0 : 1;
-  if (first >= 0xc2 && first <= 0xdf)
-    return tail(1, 2) ? 2 : 0;
-  if (first >= 0xe0 && first <= 0xef)
-    return tail(1, 3) && !(first == 0xe0 && second < 0xa0) && !(first == 0xed && second > 0x9f) ? 3
-                                                                                                : 0;
-  if (first >= 0xf0 && first <= 0xf4)
-    return tail(1, 4) && !(first == 0xf0 && second < 0x90) && !(first == 0xf4 && second > 0x8f) ? 4
-                                                                                                : 0;
-  return 0;
+    return {1, true, false};
+  if (first < 0xc2 || first > 0xf4)
+    return {1, false, false};
+  const size_t length = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+  for (size_t i = 1; i < length; ++i) {
+    if (i == text.size())
+      return {i, false, true};
+    const unsigned low = i > 1 ? 0x80 : first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+    const unsigned high = i > 1 ? 0xbf : first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    if (byte(i) < low || byte(i) > high)
+      return {i, false, false};
+  }
+  return {length, true, false};
 }
 
 // --- Reading -------------------------------------------------------------------------------------
@@ -144,11 +140,11 @@ Status JsonReader::text(std::string &value) {
       CUGRT_TRY(escape(value));
       continue;
     }
-    const size_t length = utf8_length(text_.substr(at_));
-    if (length == 0 || static_cast<uint8_t>(text_[at_]) < 0x20)
-      return error(length == 0 ? "it is no UTF-8" : "a control character must be escaped");
-    value.append(text_, at_, length);
-    at_ += length;
+    const Utf8Sequence next = first_utf8(text_.substr(at_));
+    if (!next.is_whole || static_cast<uint8_t>(text_[at_]) < 0x20)
+      return error(next.is_whole ? "a control character must be escaped" : "it is no UTF-8");
+    value.append(text_, at_, next.bytes);
+    at_ += next.bytes;
   }
   token_ = begin;
   if (at_ == text_.size())
@@ -326,17 +322,17 @@ void JsonWriter::quote(std::string_view value) {
                              kNames = "\"\\bfnrt";
   out_ += '"';
   for (size_t i = 0; i < value.size();) {
-    const size_t length = utf8_length(value.substr(i));
+    const Utf8Sequence next = first_utf8(value.substr(i));
     const auto c = static_cast<uint8_t>(value[i]);
     if (const size_t name = kEscaped.find(value[i]); name != kEscaped.npos)
       (out_ += '\\') += kNames[name];
     else if (c < 0x20)
       (out_ += c < 0x10 ? "\\u000" : "\\u001") += kDigits[c & 15];
-    else if (length == 0)
+    else if (!next.is_whole)
       out_ += "\xef\xbf\xbd"; // U+FFFD
     else
-      out_.append(value, i, length);
-    i += std::max<size_t>(length, 1);
+      out_.append(value, i, next.bytes);
+    i += next.is_whole ? next.bytes : 1;
   }
   out_ += '"';
 }

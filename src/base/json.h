@@ -14,8 +14,14 @@
 
 namespace cugrt {
 
-/// The number of bytes of the UTF-8 character that `text` begins with; 0 where it begins with none.
-size_t utf8_length(std::string_view text);
+/// The bytes that a text begins with: a character of UTF-8 (is_whole), the beginning of one at the
+/// text's end (is_cut), or else the longest beginning of one that does not go on, at least a byte.
+struct Utf8Sequence {
+  size_t bytes;
+  bool is_whole, is_cut;
+};
+Utf8Sequence first_utf8(std::string_view text); // not empty
+void append_utf8(std::string &text, char32_t code);
 
 /// Refuses what the standard does not allow, names that stand twice in an object, text that is no
 /// UTF-8, and nesting beyond `max_depth`. Errors are Code::parse_error and begin with "at byte N:

@@ -1,4 +1,5 @@
 // Conversations as a file's own template writes them, and the tokens of that.
+#include "base/json.h"
 #include "fronts/llm/chat/chat_template.h"
 #include "fronts/llm/jinja_values/value.h"
 #include "support/catch.h"

@@ -1,6 +1,8 @@
 // The file's chat template; see chat_template.h.
 #include "fronts/llm/chat/chat_template.h"
 
+#include "base/json.h"
+
 #include <algorithm>
 
 namespace cugrt::llm {

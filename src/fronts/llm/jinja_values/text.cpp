@@ -1,6 +1,7 @@
 // Marked text; see text.h.
 #include "fronts/llm/jinja_values/text.h"
 
+#include "base/json.h"
 #include "fronts/llm/tokenizer/unicode.h"
 
 namespace cugrt::llm::jinja {

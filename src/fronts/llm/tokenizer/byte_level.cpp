@@ -1,6 +1,8 @@
 // Byte-level byte-pair encoding.
 #include "fronts/llm/tokenizer/tokenizer.h"
 
+#include "base/json.h"
+
 #include <memory>
 
 namespace cugrt::llm {

@@ -1,6 +1,8 @@
 // UTF-8 and categories; see unicode.h.
 #include "fronts/llm/tokenizer/unicode.h"
 
+#include "base/json.h"
+
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -32,33 +34,6 @@ CharClass look_up(char32_t code) {
 
 constexpr std::string_view kReplacement = "\xef\xbf\xbd"; // U+FFFD
 
-/// The sequence at the beginning: its length when it is whole, or how many bytes may still become
-/// one (is_cut), or how many are none (the longest beginning of a sequence, at least one byte).
-struct Sequence {
-  size_t bytes;
-  bool is_whole, is_cut;
-};
-
-Sequence first_sequence(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned first = byte(0);
-  if (first < 0x80)
-    return {1, true, false};
-  if (first < 0xc2 || first > 0xf4)
-    return {1, false, false};
-  const size_t length = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-  for (size_t i = 1; i < length; ++i) {
-    if (i == text.size())
-      return {i, false, true};
-    // The second byte's range excludes overlong forms, surrogates and codes beyond U+10FFFF.
-    const unsigned low = i > 1 ? 0x80 : first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-    const unsigned high = i > 1 ? 0xbf : first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-    if (byte(i) < low || byte(i) > high)
-      return {i, false, false};
-  }
-  return {length, true, false};
-}
-
 } // namespace
 
 CharClass class_of(char32_t code) {
@@ -84,27 +59,9 @@ Decoded decode_utf8(std::string_view text, size_t at) {
           4};
 }
 
-void append_utf8(std::string &text, char32_t code) {
-  if (code < 0x80) {
-    text += char(code);
-  } else if (code < 0x800) {
-    text += char(0xc0 | code >> 6);
-    text += char(0x80 | (code & 0x3f));
-  } else if (code < 0x10000) {
-    text += char(0xe0 | code >> 12);
-    text += char(0x80 | (code >> 6 & 0x3f));
-    text += char(0x80 | (code & 0x3f));
-  } else {
-    text += char(0xf0 | code >> 18);
-    text += char(0x80 | (code >> 12 & 0x3f));
-    text += char(0x80 | (code >> 6 & 0x3f));
-    text += char(0x80 | (code & 0x3f));
-  }
-}
-
 std::optional<size_t> find_invalid_utf8(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
-    const Sequence sequence = first_sequence(text.substr(at));
+    const Utf8Sequence sequence = first_utf8(text.substr(at));
     if (!sequence.is_whole)
       return at;
     at += sequence.bytes;
@@ -117,7 +74,7 @@ std::string Utf8Stream::push(std::string_view bytes) {
   std::string out;
   size_t at = 0;
   while (at < held_.size()) {
-    const Sequence sequence = first_sequence(std::string_view(held_).substr(at));
+    const Utf8Sequence sequence = first_utf8(std::string_view(held_).substr(at));
     if (sequence.is_cut)
       break;
     out += sequence.is_whole ? std::string_view(held_).substr(at, sequence.bytes) : kReplacement;

@@ -20,7 +20,6 @@ struct Decoded {
   uint32_t bytes;
 };
 Decoded decode_utf8(std::string_view text, size_t at);
-void append_utf8(std::string &text, char32_t code);
 
 /// Position of the first sequence that is no UTF-8.
 std::optional<size_t> find_invalid_utf8(std::string_view text);
