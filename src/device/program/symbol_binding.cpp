@@ -41,9 +41,10 @@ const char *kind_text(const plan::Param &param) {
     return "an int";
   case ir::ScalarKind::floating:
     return "a float";
-  default:
-    return "a bool";
+  case ir::ScalarKind::boolean:
+    break;
   }
+  return "a bool";
 }
 
 /// The numbers in a value that its parameter's `dims` describe.

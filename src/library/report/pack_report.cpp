@@ -47,9 +47,10 @@ std::string weights_text(const PackWeights &weights) {
            " bytes";
   case PackWeights::Kind::inside:
     return "inside, " + std::to_string(weights.parts.front().size()) + " bytes";
-  default:
-    return "none";
+  case PackWeights::Kind::none:
+    break;
   }
+  return "none";
 }
 
 /// Empty where the pack has none.
