@@ -117,7 +117,6 @@ namespace cugrt::codegen {
 
 static size_t max_rank(size_t rank) { return rank <= 4 ? 4 : 8; }
 
-// The ids' option, as kernels/index/gather.cu has it.
 // The first `count` of these, and `rest` up to the kernel's dimensions.
 static std::vector<ir::ExprId> first(std::span<const ir::ExprId> values, size_t count,
                                      ir::ExprId rest) {
@@ -142,7 +141,10 @@ static KernelLaunch scatter_launch(OpEmitter &op) {
   return launch;
 }
 
-static void scatter_operands(OpEmitter &op, KernelLaunch &launch) {
+/// `whole`: updates that replace elements go to whole runs of them.
+static void scatter_operands(OpEmitter &op, KernelLaunch &launch, bool whole) {
+  if (whole && op.word("reduction") == 0)
+    launch.vectors(ir::info(op.operand_type(0).dtype).bytes_per_block);
   launch.index_type({op.count(op.operand_type(2))});
   launch.input("indices", op.operand(1));
   launch.input("updates", op.operand(2));
@@ -158,10 +160,7 @@ Status emit_scatter_elements(OpEmitter &op) {
   launch.option("-DAXIS=" + std::to_string(axis));
   launch.option("-DLAST=" + std::to_string(rank - 1));
   const uint32_t bytes = ir::info(x.dtype).bytes_per_block;
-  if (op.word("reduction") == 0 &&
-      op.divides(KernelLaunch::vector_size(bytes), updates.dims.back()))
-    launch.vectors(bytes);
-  scatter_operands(op, launch);
+  scatter_operands(op, launch, op.divides(KernelLaunch::vector_size(bytes), updates.dims.back()));
   const ir::ExprId counted = launch.count("count", op.count(updates));
   launch.size("axis", x.dims[axis]);
   const std::vector<ir::ExprId> sizes = first(updates.dims, rank, op.constant(1));
@@ -180,9 +179,7 @@ Status emit_scatter_nd(OpEmitter &op) {
   launch.option("-DMAX_RANK=" + std::to_string(max_rank(places)));
   const uint32_t bytes = ir::info(x.dtype).bytes_per_block;
   const auto known_width = op.exprs().as_constant(op.count(x, places));
-  if (op.word("reduction") == 0 && known_width.value_or(0) % KernelLaunch::vector_size(bytes) == 0)
-    launch.vectors(bytes);
-  scatter_operands(op, launch);
+  scatter_operands(op, launch, known_width.value_or(0) % KernelLaunch::vector_size(bytes) == 0);
   const ir::ExprId rows = launch.count("rows", op.count(indices, 0, indices.dims.size() - 1));
   const ir::ExprId width = launch.size("width", op.count(x, places));
   launch.size("places", indices.dims.back());
