@@ -22,6 +22,8 @@ struct DTypeInfo {
 };
 
 const DTypeInfo &info(DType dtype);
+/// Floats of 16 bits.
+inline bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
 std::optional<DType> dtype_from_name(std::string_view name);
 
 } // namespace cugrt::ir

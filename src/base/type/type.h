@@ -44,6 +44,9 @@ struct Type {
   std::vector<ExprId> strides{}; // in elements; empty: contiguous
   std::vector<TypeId> fields{};  // of a tuple
   friend bool operator==(const Type &, const Type &) = default;
+  /// Whether the dimensions are known, and a tensor's elements contiguous in global memory.
+  bool is_plain() const { return known_shape && strides.empty() && scope == 0; }
+  bool is_plain_tensor() const { return kind == TypeKind::tensor && is_plain(); }
 };
 
 class TypePool {

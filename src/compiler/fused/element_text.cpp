@@ -11,10 +11,6 @@ static ir::DType arithmetic_type(ir::DType dtype) {
                                                                                     : dtype;
 }
 
-static bool is_short_float(ir::DType dtype) {
-  return dtype == ir::DType::f16 || dtype == ir::DType::bf16;
-}
-
 std::string ElementCode::unique(const std::string &hint) {
   if (names_.insert({hint, 1}).second)
     return hint;
@@ -250,7 +246,7 @@ void ElementCode::write_space(uint32_t number) {
 std::string ElementCode::argument(const Node &node, size_t i) {
   const ir::DType from = dtype(group_.ops[node.op].operands[i]);
   const std::string &text = write(node.operands[i]);
-  return is_short_float(from) ? "float(" + text + ")" : text;
+  return ir::is_half(from) ? "float(" + text + ")" : text;
 }
 
 /// The operation on operands that are written, rounded to its dtype.
@@ -275,7 +271,7 @@ std::string ElementCode::operation(const Node &node) {
   parameters_.uses_integers |= !is_float;
   const std::string call = (is_float ? "op::" : "integer::") +
                            elementwise_function(op.op, op.attributes) + "(" + arguments + ")";
-  return is_short_float(to) ? std::string(element_type(to)) + "(" + call + ")" : call;
+  return ir::is_half(to) ? std::string(element_type(to)) + "(" + call + ")" : call;
 }
 
 /// The text of an op that depends on the element's index: range, one_hot.
@@ -300,7 +296,7 @@ std::string ElementCode::operation_of_index(const Node &node) {
   const std::string call = std::string(is_float ? "op" : "integer") + "::range<" +
                            std::string(element_type(computed)) + ">(" + offset(node) + ", " +
                            number(computed, "start") + ", " + number(computed, "step") + ")";
-  return is_short_float(to) ? std::string(element_type(to)) + "(" + call + ")" : call;
+  return ir::is_half(to) ? std::string(element_type(to)) + "(" + call + ")" : call;
 }
 
 /// When a branch is taken, if those before it are not.

@@ -358,7 +358,7 @@ Status emit_fused(KernelTable &table, ir::FunctionBuilder &builder, const FusedG
   }
   KernelLaunch launch =
       KernelLaunch::generated(table, builder, std::move(made.name), std::move(made.text));
-  const ir::Type type = builder.module().types[builder.function().value(result).type];
+  const ir::Type type = builder.type_of(result);
   const ir::ExprId count = element_count(builder.module().exprs, type.dims);
   launch.option("-fmad=false"); // kernels/shared/floating.cuh
   if (made.widest_bytes)

@@ -19,9 +19,7 @@ protected:
     return Status::error(Code::unsupported, std::move(why));
   }
   ir::ExprPool &exprs() { return builder_.module().exprs; }
-  ir::Type type_of(ir::ValueId value) const {
-    return builder_.module().types[builder_.function().value(value).type];
-  }
+  ir::Type type_of(ir::ValueId value) const { return builder_.type_of(value); }
   int64_t constant(ir::ExprId value) {
     const std::optional<int64_t> known = exprs().as_constant(value);
     words_known_ = words_known_ && known;

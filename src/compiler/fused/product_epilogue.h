@@ -19,9 +19,7 @@ protected:
   std::string size(const std::string &name, int64_t value) {
     return size(name, builder_.module().exprs.constant(value));
   }
-  ir::Type type_of(ir::ValueId value) const {
-    return builder_.module().types[builder_.function().value(value).type];
-  }
+  ir::Type type_of(ir::ValueId value) const { return builder_.type_of(value); }
   std::string element_of_value(ir::ValueId value) const {
     return std::string(element_type(type_of(value).dtype));
   }

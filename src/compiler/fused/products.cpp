@@ -238,7 +238,7 @@ private:
   bool streams(const ProductPart &part) const {
     const ir::DType format = type_of(part.products[0].w).dtype;
     const bool is_numbers = has_streamed_numbers(part);
-    if (is_phase() && !has_tensor_cores(kernel_.dtype))
+    if (is_phase() && !ir::is_half(kernel_.dtype))
       return false;
     if (!is_numbers && part.turn &&
         (!turns_sixteens(*part.turn) || part.turn->turned != part.turn->width))

@@ -92,9 +92,7 @@ private:
   }
 
   static bool is_plain(const ir::Type &type) {
-    return type.kind == ir::TypeKind::shape ||
-           (type.kind == ir::TypeKind::tensor && type.known_shape && type.strides.empty() &&
-            type.scope == 0);
+    return type.kind == ir::TypeKind::shape || type.is_plain_tensor();
   }
 
   void add(const Binding &binding) {

@@ -99,19 +99,16 @@ private:
   /// Opaque where no kernel can be generated: several results, strides, unknown shapes.
   ir::OpPattern pattern(const Binding &binding) const {
     const ir::Op op = ir::op_of(binding);
-    auto is_plain = [&](const ir::Type &type) {
-      return type.known_shape && type.strides.empty() && type.scope == 0;
-    };
     std::vector<ir::TypeId> operands;
     for (const Operand &operand : function_.operands_of(binding)) {
       operands.push_back(operand.kind == Operand::Kind::value
                              ? function_.value(operand.value()).type
                              : ir::TypeId());
-      if (operands.back().valid() && !is_plain(module_.types[operands.back()]))
+      if (operands.back().valid() && !module_.types[operands.back()].is_plain())
         return ir::OpPattern::opaque;
     }
     const ir::TypeId result = function_.value(binding.result()).type;
-    if (binding.result_count != 1 || !is_plain(module_.types[result]) ||
+    if (binding.result_count != 1 || !module_.types[result].is_plain() ||
         !codegen::can_fuse(module_, op, operands, result))
       return ir::OpPattern::opaque;
     // The published rules have no such ops, or have them alone.
@@ -122,8 +119,7 @@ private:
       return ir::OpPattern::elementwise;
     if (options_.after_reductions && spread_.only_chooses(binding))
       return ir::OpPattern::broadcast;
-    const bool counts_as_reduction =
-        op == ir::Op::reduce_mean || op == ir::Op::argmax || op == ir::Op::argmin;
+    const bool counts_as_reduction = op == ir::Op::reduce_mean || is_part(op, ir::OpPart::searches);
     if (counts_as_reduction && options_.after_reductions)
       return ir::OpPattern::reduction;
     if (op == ir::Op::reshape && is_one_element(module_.types[operands[0]]) &&

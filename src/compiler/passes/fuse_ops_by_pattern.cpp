@@ -117,14 +117,14 @@ private:
         for (const Binding *name : (*match)->after)
           if (names_behind_.at(name) == binding)
             CUGRT_TRY(place_name(*name, behind));
-      } else if (binding->kind == ir::BindingKind::op && ir::op_of(*binding) == Op::cache_write) {
+      } else if (is_op(*binding, Op::cache_write)) {
         const bool goes_on = !run.phases.empty() && written_by_ == run.phases.size();
         if (!goes_on)
           run.phases.emplace_back(codegen::ProductKernel{});
         add_write(std::get<codegen::ProductKernel>(run.phases.back()), *binding);
         written_by_ = run.phases.size();
         ++next;
-      } else if (binding->kind == ir::BindingKind::op && ir::op_of(*binding) == Op::attention) {
+      } else if (is_op(*binding, Op::attention)) {
         run.phases.emplace_back(attention_of(*binding));
         if (persistent_->exchanged.contains(binding->first_result))
           run.exchanged.push_back(mapped(binding->result()));

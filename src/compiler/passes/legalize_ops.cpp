@@ -53,9 +53,6 @@ private:
   Result<ir::ValueId> contiguous(ir::ValueId value, SourceLocation location);
   Status check_shapes(const codegen::OpCall &call, const ir::Binding &binding) const;
 
-  ir::Type type(ir::ValueId target_value) {
-    return module().types[builder().function().value(target_value).type];
-  }
   const ir::Value &result(const ir::Binding &binding, uint32_t i = 0) const {
     return source().value(binding.result(i));
   }
@@ -83,7 +80,7 @@ Status Legalizer::check_shapes(const codegen::OpCall &call, const ir::Binding &b
 
 // A tensor of the same elements without strides: the value itself, or a copy.
 Result<ir::ValueId> Legalizer::contiguous(ir::ValueId value, SourceLocation location) {
-  ir::Type dense = type(value);
+  ir::Type dense = made_type(value);
   if (dense.kind != ir::TypeKind::tensor || dense.strides.empty())
     return value;
   const std::vector<ir::ExprId> strides = std::move(dense.strides);

@@ -72,7 +72,7 @@ private:
     const ir::Type &type = module_.types[function_.value(value).type];
     if (type.kind != ir::TypeKind::tensor && type.kind != ir::TypeKind::shape)
       return false;
-    bool plain = type.known_shape && type.strides.empty() && type.scope == 0;
+    bool plain = type.is_plain();
     for (ir::ExprId dim : type.dims)
       plain = plain && module_.exprs.as_constant(dim);
     return plain;

@@ -43,7 +43,7 @@ PrecisionChoices::PrecisionChoices(const ir::Module &source, const ir::Function 
     const ValueUses uses(function);
     for (const ir::Block &block : function.blocks)
       for (const Binding &binding : block.bindings)
-        if (binding.kind == BindingKind::op && ir::op_of(binding) == ir::Op::resize &&
+        if (is_op(binding, ir::Op::resize) &&
             precision_[binding.first_result] == Precision::follow &&
             uses.readers(binding.result()).empty() && uses.is_yielded(binding.result()))
           precision_[binding.first_result] = Precision::deny;
@@ -59,9 +59,7 @@ PrecisionChoices::PrecisionChoices(const ir::Module &source, const ir::Function 
   count_uses(0);
 }
 
-static bool is_concat(const Binding &binding) {
-  return binding.kind == BindingKind::op && ir::op_of(binding) == ir::Op::concat;
-}
+static bool is_concat(const Binding &binding) { return is_op(binding, ir::Op::concat); }
 
 static bool stays_wide(const Binding &binding, ir::OpWide which) {
   return binding.kind == BindingKind::op && ir::op_info(ir::op_of(binding)).wide == which;
@@ -292,15 +290,13 @@ void PrecisionChoices::narrow_moves() {
       const ir::Op op = ir::op_of(binding);
       // Before a resize zeros are selected, too.
       const Binding *next = op == ir::Op::relu ? uses.only_reader(binding.result()) : nullptr;
-      const bool is_resized =
-          next && next->kind == BindingKind::op && ir::op_of(*next) == ir::Op::resize;
+      const bool is_resized = is_op(next, ir::Op::resize);
       const bool takes = moved.kind == Operand::Kind::value && is_f32(moved.value()) &&
                          !narrow_[moved.index] && computed[moved.index] && !written_[moved.index];
       // Weights of a softmax are at most 1: times a constant they are bounded, too.
       const Binding *maker = takes ? uses.maker(moved.value()) : nullptr;
       const bool scales =
-          maker && maker->kind == BindingKind::op && ir::op_of(*maker) == ir::Op::softmax &&
-          (op == ir::Op::mul || op == ir::Op::div) &&
+          is_op(maker, ir::Op::softmax) && (op == ir::Op::mul || op == ir::Op::div) &&
           precision_[binding.first_result] == Precision::follow && constant_[operands[1].index];
       const bool moves =
           !narrow_op_[binding.first_result] &&

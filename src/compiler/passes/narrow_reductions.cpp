@@ -28,12 +28,6 @@ namespace cugrt::passes {
 
 namespace {
 
-bool is_op(const Binding *binding, Op op) {
-  return binding && binding->kind == BindingKind::op && ir::op_of(*binding) == op;
-}
-
-bool is_narrow(ir::DType dtype) { return dtype == ir::DType::f16 || dtype == ir::DType::bf16; }
-
 /// Whether the op computes in f32 where its elements are narrow, and rounds once.
 bool rounds_once(const Binding &binding) {
   if (binding.kind != BindingKind::op)
@@ -97,8 +91,7 @@ protected:
     const ir::Type type = type_of(binding.result(i));
     if (!is_narrowed_[binding.result(i).index])
       return FunctionCloner::result_type(binding, operands, i);
-    const ir::DType dtype =
-        module().types[builder().function().value(operands[0].value()).type].dtype;
+    const ir::DType dtype = made_type(operands[0].value()).dtype;
     return module().types.tensor(dtype, type.dims);
   }
 
@@ -124,7 +117,7 @@ private:
       return nullptr;
     const ValueId x = source().operands_of(*cast)[0].value();
     const ir::DType dtype = type_of(x).dtype;
-    if (!is_narrow(dtype) || written_[x.index] || !type_of(x).strides.empty())
+    if (!is_half(dtype) || written_[x.index] || !type_of(x).strides.empty())
       return nullptr;
     for (ValueId value = binding.result();;) {
       const Binding *reader = uses_.only_reader(value);
@@ -350,7 +343,7 @@ private:
     const bool is_plain = type_of(x).dtype == DType::f32 && type_of(x).strides.empty() &&
                           type_of(x).scope == 0 && !written_[x.index] &&
                           !written_[cast.first_result];
-    return is_plain && is_narrow(type_of(cast.result()).dtype) && count(x) > 0 ? x : ValueId();
+    return is_plain && is_half(type_of(cast.result()).dtype) && count(x) > 0 ? x : ValueId();
   }
 
   bool is_alone(const Binding &cast) const {

@@ -193,7 +193,7 @@ void Padder::copy_signature() {
 Status Padder::resize(ValueId &value, TypeId to, ValueId last, const char *suffix,
                       SourceLocation location) {
   // Copies: interning further types may move the pool's.
-  ir::Type type = module().types[builder().function().value(value).type];
+  ir::Type type = made_type(value);
   const ir::Type target = module().types[to];
   const std::string hint = builder().function().value(value).name + suffix;
   // Uses the buckets' sizes, whichever side has them, so that no other sizes the launch.

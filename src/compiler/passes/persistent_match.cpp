@@ -22,7 +22,7 @@ public:
          std::span<const ProductMatch> matches)
       : module_(module), function_(function), uses_(function) {
     for (const ProductMatch &match : matches) {
-      const ValueId rows = operand(*match.parts.front().products.front(), 0);
+      const ValueId rows = function_.operand_of(*match.parts.front().products.front(), 0);
       if (match.rounding || (match.norm && type(match.norm->result()).dtype != type(rows).dtype))
         continue; // phases have rows and norms of their own dtype
       for (const Binding *binding : match.bindings)
@@ -69,9 +69,6 @@ public:
   }
 
 private:
-  static bool is_op(const Binding &b, Op op) {
-    return b.kind == BindingKind::op && ir::op_of(b) == op;
-  }
   /// Whether a binding computes nothing.
   static bool only_names(const Binding &b) {
     return b.kind == BindingKind::shape || b.kind == BindingKind::literal ||
@@ -84,13 +81,9 @@ private:
   }
   /// Attention without a mask; rows that go to caches of blocks, which products do not write.
   bool is_phase_alone(const Binding &b) const {
-    return (is_op(b, Op::attention) && !operand(b, 4).valid()) ||
-           (is_op(b, Op::cache_write) && is_known(operand(b, 1)) &&
-            ir::info(type(operand(b, 0)).dtype).kind == ir::DTypeKind::block);
-  }
-  ValueId operand(const Binding &b, size_t i) const {
-    const auto all = function_.operands_of(b);
-    return i < all.size() && all[i].kind == ir::Operand::Kind::value ? all[i].value() : ValueId();
+    return (is_op(b, Op::attention) && !function_.operand_of(b, 4).valid()) ||
+           (is_op(b, Op::cache_write) && is_known(function_.operand_of(b, 1)) &&
+            ir::info(type(function_.operand_of(b, 0)).dtype).kind == ir::DTypeKind::block);
   }
   const ir::Type &type(ValueId value) const { return module_.types[function_.value(value).type]; }
 
@@ -120,7 +113,7 @@ private:
       }
       for (const ProductMatch::Part &part : (*match)->parts)
         for (const Binding *product : part.products) {
-          const ir::Type &w = type(operand(*product, 1));
+          const ir::Type &w = type(function_.operand_of(*product, 1));
           const ir::DTypeInfo &info = ir::info(w.dtype);
           const std::optional<int64_t> n = module_.exprs.as_constant(w.dims[0]),
                                        k = module_.exprs.as_constant(w.dims[1]);

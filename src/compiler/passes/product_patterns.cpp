@@ -40,18 +40,8 @@ private:
 
   const ir::Type &type(ValueId value) const { return module_.types[function_.value(value).type]; }
   std::span<const Operand> operands(const Binding &b) const { return function_.operands_of(b); }
-  bool is_op(const Binding &b, Op op) const {
-    return b.kind == BindingKind::op && ir::op_of(b) == op;
-  }
-  ValueId operand(const Binding &b, size_t i) const {
-    const auto all = operands(b);
-    return i < all.size() && all[i].kind == Operand::Kind::value ? all[i].value() : ValueId();
-  }
   std::optional<int64_t> constant(ir::ExprId dim) const { return module_.exprs.as_constant(dim); }
-  bool is_plain(ValueId value) const {
-    const ir::Type &t = type(value);
-    return t.kind == ir::TypeKind::tensor && t.known_shape && t.strides.empty() && t.scope == 0;
-  }
+  bool is_plain(ValueId value) const { return type(value).is_plain_tensor(); }
   bool is_floating(ValueId value) const {
     return ir::info(type(value).dtype).kind == ir::DTypeKind::floating &&
            !codegen::element_type(type(value).dtype).empty();
@@ -72,11 +62,11 @@ private:
          b && (b->kind == BindingKind::view || b->kind == BindingKind::alias ||
                is_op(*b, Op::reshape) || ir::writes_operand(*b));
          b = uses_.maker(value))
-      value = operand(*b, 0);
+      value = function_.operand_of(*b, 0);
     return value;
   }
   bool has_bias_of(const Binding &b, size_t i, DType dtype) const {
-    const ValueId bias = operand(b, i);
+    const ValueId bias = function_.operand_of(b, i);
     return !bias.valid() || (is_plain(bias) && type(bias).dtype == dtype);
   }
 
@@ -84,7 +74,7 @@ private:
     const bool is_blocks = is_op(b, Op::matmul_blocks);
     if (!is_blocks && !(takes_matmul_ && is_op(b, Op::matmul)))
       return false;
-    const ValueId x = operand(b, 0), w = operand(b, 1);
+    const ValueId x = function_.operand_of(b, 0), w = function_.operand_of(b, 1);
     if (!is_plain(x) || !is_plain(w) || !is_floating(x) || x == w || type(x).dims.size() < 2 ||
         type(w).dims.size() != 2 || !is_plain(b.result()) || !has_bias_of(b, 2, type(x).dtype))
       return false;
@@ -94,7 +84,7 @@ private:
     return constant(type(w).dims[0]).value_or(0) > 0 && constant(type(w).dims[1]).value_or(0) > 0;
   }
   int64_t columns_of(const Binding &product) const {
-    return *constant(type(operand(product, 1)).dims[0]);
+    return *constant(type(function_.operand_of(product, 1)).dims[0]);
   }
 
   // --- One match ---------------------------------------------------------------------------------
@@ -105,13 +95,13 @@ private:
     match_.block = block_;
     first_ = runs_->position(&first);
     run_ = runs_->run_at(first_);
-    match_.x = operand(first, 0);
+    match_.x = function_.operand_of(first, 0);
     match_.rows = rows_of(match_.x);
     match_.depth = *constant(type(match_.x).dims.back());
     const int64_t most = module_.exprs.range(match_.rows, domain_).upper;
     std::vector<const Binding *> products;
     for (const Binding *b : uses_.readers(match_.x))
-      if (is_near(b) && is_product(*b) && operand(*b, 0) == match_.x &&
+      if (is_near(b) && is_product(*b) && function_.operand_of(*b, 0) == match_.x &&
           !is_taken_[b->first_result] && products.size() < kMostParts &&
           std::ranges::find(products, b) == products.end())
         products.push_back(b);
@@ -165,7 +155,7 @@ private:
       ValueId value = part.result;
       for (const Binding *b = uses_.only_reader(value);
            b && is_near(b) && b->kind == BindingKind::op; b = uses_.only_reader(value)) {
-        if (operand(*b, 0) != value || b->result_count != 1 || !is_plain(b->result()))
+        if (function_.operand_of(*b, 0) != value || b->result_count != 1 || !is_plain(b->result()))
           break;
         const Op op = ir::op_of(*b);
         if (op == Op::rms_norm && !rotary && !norm && type(value).dtype == dtype)
@@ -189,7 +179,7 @@ private:
   }
 
   bool takes_turn(const Binding &rotary, const Part &part, const Binding *norm) const {
-    const ir::Type &x = type(operand(rotary, 0));
+    const ir::Type &x = type(function_.operand_of(rotary, 0));
     const size_t rank = x.dims.size();
     const int64_t dims = ir::op_integer(Op::rotary, function_.attributes_of(rotary), "dims");
     const int64_t width = constant(x.dims.back()).value_or(0), turned = dims ? dims : width;
@@ -201,7 +191,7 @@ private:
       return false;
     if (!norm)
       return true;
-    const ValueId scale = operand(*norm, 1);
+    const ValueId scale = function_.operand_of(*norm, 1);
     const DType dtype = type(part.products.front()->result()).dtype;
     return type(norm->result()).dims.back() == x.dims.back() && width <= kWidestHead &&
            width * ir::info(dtype).bytes_per_block % 16 == 0 &&
@@ -237,7 +227,9 @@ private:
       return false;
     std::vector<ir::TypeId> types;
     for (size_t i = 0; i < operands(b).size(); ++i)
-      types.push_back(operand(b, i).valid() ? function_.value(operand(b, i)).type : ir::TypeId());
+      types.push_back(function_.operand_of(b, i).valid()
+                          ? function_.value(function_.operand_of(b, i)).type
+                          : ir::TypeId());
     const ir::TypeId result = function_.value(b.result()).type;
     const ir::OpPattern pattern = ir::op_pattern(module_, ir::op_of(b), types, result);
     if ((pattern != ir::OpPattern::elementwise && pattern != ir::OpPattern::broadcast) ||
@@ -246,7 +238,7 @@ private:
     std::vector<size_t> joined;
     size_t products = 0;
     for (size_t i = 0; i < operands(b).size(); ++i) {
-      const ValueId value = operand(b, i);
+      const ValueId value = function_.operand_of(b, i);
       if (!value.valid())
         return false;
       const auto part = std::ranges::find_if(match_.parts, [&](const Part &p) {
@@ -299,14 +291,16 @@ private:
       reshapes.push_back(b);
       value = b->result();
     }
-    if (!b || !is_in_run(b) || !is_op(*b, Op::cache_write) || operand(*b, 1) != value ||
-        !sole_operand(*b, value) || !part.ops.empty() || part.products.size() != 1)
+    if (!b || !is_in_run(b) || !is_op(*b, Op::cache_write) ||
+        function_.operand_of(*b, 1) != value || !sole_operand(*b, value) || !part.ops.empty() ||
+        part.products.size() != 1)
       return;
     const ir::Type &x = type(value);
     const ir::ExprId rows = codegen::element_count(module_.exprs, std::span(x.dims).first(2));
     const ir::ExprId width = codegen::element_count(module_.exprs, std::span(x.dims).last(2));
     if (rows != match_.rows || constant(width) != columns_of(*part.products.front()) ||
-        !is_floating(operand(*b, 0)) || !is_plain(operand(*b, 0)) || reads_cache(*b))
+        !is_floating(function_.operand_of(*b, 0)) || !is_plain(function_.operand_of(*b, 0)) ||
+        reads_cache(*b))
       return;
     part.append = b;
     part.result = value;
@@ -320,12 +314,12 @@ private:
   void find_norm(std::string &why_not) {
     const Binding *norm = uses_.maker(match_.x), *cast = nullptr;
     if (norm && is_op(*norm, Op::cast) && is_near(norm) &&
-        uses_.only_reader(operand(*norm, 0)) == norm)
-      norm = uses_.maker(operand(*(cast = norm), 0));
+        uses_.only_reader(function_.operand_of(*norm, 0)) == norm)
+      norm = uses_.maker(function_.operand_of(*(cast = norm), 0));
     if (!norm || (!is_op(*norm, Op::rms_norm) && !is_op(*norm, Op::layer_norm)))
       return;
     const std::string name(ir::op_info(ir::op_of(*norm)).name);
-    const ValueId y = operand(*norm, 0), normed = norm->result();
+    const ValueId y = function_.operand_of(*norm, 0), normed = norm->result();
     std::string why = codegen::why_no_norm(type(match_.x).dtype, type(normed).dtype, match_.depth,
                                            match_.most_rows);
     if (!is_row_norm(*norm, normed) ||
@@ -345,10 +339,10 @@ private:
     members_.insert(cast);
     const Binding *before = uses_.maker(y); // what the norm reads may be narrow, too
     if (!before || !is_op(*before, Op::cast) || !is_near(before) ||
-        !is_plain(operand(*before, 0)) ||
-        type(operand(*before, 0)).dtype != type(cast->result()).dtype)
+        !is_plain(function_.operand_of(*before, 0)) ||
+        type(function_.operand_of(*before, 0)).dtype != type(cast->result()).dtype)
       return;
-    match_.x = operand(*before, 0);
+    match_.x = function_.operand_of(*before, 0);
     if (uses_.only_reader(y) == norm)
       members_.insert(before);
   }
@@ -357,7 +351,7 @@ private:
   bool is_read_by_products() const {
     return !uses_.is_yielded(match_.x) &&
            std::ranges::all_of(uses_.readers(match_.x), [&](const Binding *user) {
-             return members_.contains(user) && operand(*user, 0) == match_.x;
+             return members_.contains(user) && function_.operand_of(*user, 0) == match_.x;
            });
   }
 
@@ -367,11 +361,10 @@ private:
     const Binding *cast = uses_.maker(match_.x);
     if (!cast || !is_op(*cast, Op::cast) || !is_near(cast) || !is_read_by_products())
       return;
-    const ValueId rows = operand(*cast, 0);
+    const ValueId rows = function_.operand_of(*cast, 0);
     const DType dtype = type(match_.x).dtype;
     if (uses_.is_stored_by_maker(rows) || !is_plain(rows) || type(rows).dtype != DType::f32 ||
-        (dtype != DType::f16 && dtype != DType::bf16) ||
-        !codegen::holds_rows(dtype, match_.depth, match_.most_rows))
+        !is_half(dtype) || !codegen::holds_rows(dtype, match_.depth, match_.most_rows))
       return;
     members_.insert(cast);
     match_.rounding = cast;
@@ -382,8 +375,9 @@ private:
   bool is_row_norm(const Binding &b, ValueId x) const {
     const DType dtype = type(x).dtype;
     return (is_op(b, Op::rms_norm) || is_op(b, Op::layer_norm)) && is_near(&b) &&
-           is_plain(operand(b, 0)) && type(operand(b, 0)).dtype == dtype &&
-           has_bias_of(b, 1, dtype) && has_bias_of(b, 2, dtype);
+           is_plain(function_.operand_of(b, 0)) &&
+           type(function_.operand_of(b, 0)).dtype == dtype && has_bias_of(b, 1, dtype) &&
+           has_bias_of(b, 2, dtype);
   }
 
   /// The sum that the norm reads, of rows as they are and a norm of others that it alone reads.
@@ -392,7 +386,8 @@ private:
     if (!sum || !is_op(*sum, Op::add) || !is_near(sum))
       return;
     for (size_t i : {0, 1}) {
-      const ValueId summed = operand(*sum, i), residual = operand(*sum, 1 - i);
+      const ValueId summed = function_.operand_of(*sum, i),
+                    residual = function_.operand_of(*sum, 1 - i);
       const Binding *norm = uses_.maker(summed);
       if (!norm || !is_row_norm(*norm, match_.x) || uses_.only_reader(summed) != sum ||
           !is_plain(residual) || type(residual).dims != type(match_.x).dims ||
@@ -404,7 +399,7 @@ private:
       match_.summed_norm = norm;
       match_.residual = residual;
       match_.is_sum_read = uses_.only_reader(match_.x) != match_.norm;
-      match_.x = operand(*norm, 0);
+      match_.x = function_.operand_of(*norm, 0);
       return;
     }
   }
@@ -451,7 +446,8 @@ private:
     return std::ranges::any_of(operands(b), [&](const Operand &given) {
       return given.kind == Operand::Kind::value &&
              std::ranges::any_of(match_.parts, [&](const Part &part) {
-               return part.append && root(operand(*part.append, 0)) == root(given.value());
+               return part.append &&
+                      root(function_.operand_of(*part.append, 0)) == root(given.value());
              });
     });
   }

@@ -10,9 +10,7 @@ namespace cugrt::passes {
 
 namespace {
 
-bool is_split(const Binding &binding) {
-  return binding.kind == BindingKind::op && ir::op_of(binding) == ir::Op::split;
-}
+bool is_split(const Binding &binding) { return is_op(binding, ir::Op::split); }
 
 /// A split as one slice a section, each of which joins what reads it.
 class SplitSlicer : public ir::FunctionCloner {

@@ -328,8 +328,7 @@ Status Narrower::rewrite_op(const Binding &binding) {
   }
   const auto given = source().attributes_of(binding);
   std::vector<ir::Attribute> attributes(given.begin(), given.end());
-  if (binding.kind == BindingKind::op && ir::op_of(binding) == ir::Op::pad &&
-      choices_.is_narrow_op(binding))
+  if (is_op(binding, ir::Op::pad) && choices_.is_narrow_op(binding))
     saturate_pad(attributes);
   if (choices_.has_wide_states(binding))
     attributes.push_back({"wide_states", true});

@@ -85,9 +85,6 @@ public:
   bool is_ending(const ir::Binding *binding) const { return is_ending_[position(binding)]; }
 
 private:
-  static bool is_op(const ir::Binding &binding, ir::Op op) {
-    return binding.kind == ir::BindingKind::op && ir::op_of(binding) == op;
-  }
   /// Whether a binding writes nothing and ends nothing.
   static bool writes_nothing(const ir::Binding &binding) {
     using enum ir::BindingKind;

@@ -34,10 +34,6 @@ constexpr int64_t kByteRun = 4;
 
 enum class Layout : uint8_t { as_is, transposed, repacked };
 
-bool is_op(const Binding &binding, Op op) {
-  return binding.kind == BindingKind::op && ir::op_of(binding) == op;
-}
-
 class LayOut : public ir::FunctionCloner {
 public:
   LayOut(const ir::Function &source, ir::Module &target, const codegen::Target &device)
@@ -69,10 +65,9 @@ protected:
 private:
   bool is_plain(ValueId value) const {
     const ir::Type &type = type_of(value);
-    return type.kind == ir::TypeKind::tensor && type.known_shape && type.strides.empty() &&
-           type.scope == 0 && std::all_of(type.dims.begin(), type.dims.end(), [&](ir::ExprId dim) {
-             return module().exprs.as_constant(dim).has_value();
-           });
+    return type.is_plain_tensor() &&
+           std::all_of(type.dims.begin(), type.dims.end(),
+                       [&](ir::ExprId dim) { return module().exprs.as_constant(dim).has_value(); });
   }
 
   /// Weights, and what ops of the body make of these alone.
@@ -116,7 +111,7 @@ private:
                      *module().exprs.as_constant(w.dims[0]) % kByteRun == 0
                  ? Layout::transposed
                  : Layout::as_is;
-    if (w.dtype != ir::DType::f16 && w.dtype != ir::DType::bf16)
+    if (!ir::is_half(w.dtype))
       return Layout::as_is;
     ir::ExprPool &exprs = module().exprs;
     const ir::ExprId rows =

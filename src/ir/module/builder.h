@@ -55,6 +55,7 @@ public:
   bool in_nested_block() const { return open_blocks_.size() > 1; }
 
   Module &module() { return module_; }
+  const Type &type_of(ValueId value) const { return module_.types[function_.value(value).type]; }
   Function &function() { return function_; } // attributes, result types, locations
   /// Ends the body and hands the function over; the builder may not be used afterwards.
   Function finish(std::span<const Operand> results, SourceLocation location = {});

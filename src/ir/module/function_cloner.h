@@ -79,6 +79,7 @@ protected:
   const Type &type_of(ValueId source_value) const {
     return module_.types[source_.value(source_value).type];
   }
+  const Type &made_type(ValueId value) { return builder_.type_of(value); }
 
 private:
   Status copy_blocks(const Binding &binding, Binding &target);

@@ -249,6 +249,11 @@ struct Function {
   std::span<const Operand> operands_of(const Binding &b) const {
     return std::span(operands).subspan(b.operands.begin, b.operands.count);
   }
+  /// Operand i; invalid where it is absent or no value.
+  ValueId operand_of(const Binding &b, size_t i) const {
+    const auto all = operands_of(b);
+    return i < all.size() && all[i].kind == Operand::Kind::value ? all[i].value() : ValueId();
+  }
   std::span<const Operand> results_of(const Block &b) const {
     return std::span(operands).subspan(b.results.begin, b.results.count);
   }

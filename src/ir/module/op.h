@@ -124,8 +124,8 @@ inline bool convolves_floats(OpImages images) {
 struct OpInfo {
   std::string_view name;
   uint32_t least_operands, most_operands;
-  uint32_t most_results; // 1, or more where the number follows from attributes (split)
-  OpPattern pattern;     // of the op in general; op_pattern says it of one with its types
+  uint32_t most_results;    // 1, or more where the number follows from attributes (split)
+  OpPattern pattern;        // of the op in general; op_pattern says it of one with its types
   OpPart part;
   OpZeros zeros;
   OpPrecision precision;
@@ -151,6 +151,10 @@ const OpInfo &op_info(Op op);
 std::optional<Op> op_from_name(std::string_view name);
 inline bool is_part(Op op, OpPart part) { return op_info(op).part == part; }
 inline Op op_of(const Binding &binding) { return static_cast<Op>(binding.callee); }
+inline bool is_op(const Binding &binding, Op op) {
+  return binding.kind == BindingKind::op && op_of(binding) == op;
+}
+inline bool is_op(const Binding *binding, Op op) { return binding && is_op(*binding, op); }
 /// The attributes that `op` takes. An integer is taken where a float is expected.
 std::span<const OpAttribute> op_attributes(Op op);
 

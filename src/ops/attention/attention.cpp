@@ -15,9 +15,7 @@ Status Inference::check_cache(size_t i, size_t computed) const {
   const DType cache = type(i).dtype, dtype = type(computed).dtype;
   if (cache == dtype)
     return {};
-  const auto is_one_of_many = [](DType given) {
-    return given == DType::f32 || given == DType::f16 || given == DType::bf16;
-  };
+  const auto is_one_of_many = [](DType given) { return given == DType::f32 || is_half(given); };
   if (!is_one_of_many(dtype) || (!is_one_of_many(cache) && cache != DType::q8_0))
     return wrong("keys and values of " + std::string(info(cache).name) + " do not go with " +
                  std::string(info(dtype).name) + "; they are of its dtype, f32, f16, bf16 or q8_0");
@@ -54,7 +52,7 @@ Types Inference::attention() const {
     CUGRT_TRY(check_equal(dims(3)[0], q[0], "lengths and sequences"));
   }
   if (has(4)) {
-    const bool is_narrow = type(0).dtype == DType::f16 || type(0).dtype == DType::bf16;
+    const bool is_narrow = is_half(type(0).dtype);
     if (!is_narrow || type(4).dtype != DType::f32)
       CUGRT_TRY(check_same_dtype(4));
     const Dims scores = {q[0], q[2], q[1], keys[1]};
@@ -427,11 +425,10 @@ private:
 CacheSymbols cache_symbols(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId cache,
                            ir::ValueId positions, ir::ValueId sequences, SourceLocation location) {
   ir::Module &module = builder.module();
-  auto type = [&](ir::ValueId value) { return module.types[builder.function().value(value).type]; };
   const ir::SymbolDomain bounds = builder.function().symbol_domain(module.exprs);
-  const int64_t most = type(positions).dtype == ir::DType::i64 ? INT64_MAX : INT32_MAX;
+  const int64_t most = builder.type_of(positions).dtype == ir::DType::i64 ? INT64_MAX : INT32_MAX;
   auto read = [&](ir::ValueId ids, size_t dimension, std::string_view name) {
-    const int64_t size = module.exprs.range(type(cache).dims[dimension], bounds).upper;
+    const int64_t size = module.exprs.range(builder.type_of(cache).dims[dimension], bounds).upper;
     return checked_element(table, builder, ids, std::clamp<int64_t>(size - 1, 0, most), name,
                            location);
   };

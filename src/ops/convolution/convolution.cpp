@@ -108,7 +108,7 @@ static Types of_floats(const Inference &op, size_t axes) {
   CUGRT_TRY(op.check_float(0));
   const DType narrow = op.has(1) ? op.type(1).dtype : DType::f32;
   if (op.op == Op::conv2d && op_bool(op.op, op.attributes, "x_second") &&
-      op.type(0).dtype == DType::f32 && (narrow == DType::f16 || narrow == DType::bf16))
+      op.type(0).dtype == DType::f32 && is_half(narrow))
     return op.convolution(axes, narrow);
   CUGRT_TRY(op.check_same_dtype(1));
   return op.convolution(axes, op.type(0).dtype);
@@ -309,7 +309,7 @@ static bool is_pointwise(OpEmitter &op) {
       fewest < kFewestPointwise)
     return false;
   constexpr int64_t kRun = 8; // elements of a copy of 16 bytes
-  return !has_tensor_cores(x.dtype) ||
+  return !ir::is_half(x.dtype) ||
          (in % kRun == 0 && exprs.as_constant(pixels).value_or(1) % kRun == 0);
 }
 

@@ -22,10 +22,6 @@ constexpr int64_t kFewPixels = 16;
 // Without tiles, slices take sums of this many products or more; shorter ones gain little.
 constexpr int64_t kManyProducts = 64;
 
-ir::ExprId at_most(ir::ExprPool &exprs, ir::ExprId pixels, int64_t most) {
-  return exprs.make(ir::ExprKind::le, pixels, exprs.constant(most));
-}
-
 int64_t tiles_down(const ConvolutionForm &form, const ConvolutionSizes &sizes) {
   return (*sizes.channels + form.channels - 1) / form.channels * sizes.parts;
 }

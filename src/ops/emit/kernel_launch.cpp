@@ -102,7 +102,7 @@ bool KernelLaunch::index_type(std::span<const ir::ExprId> counts) {
 }
 
 void KernelLaunch::tensor(std::string name, ir::Access access, ir::ValueId value) {
-  const ir::Type &type = builder_.module().types[builder_.function().value(value).type];
+  const ir::Type &type = builder_.type_of(value);
   ir::KernelParam param;
   param.name = std::move(name);
   param.access = access;

@@ -113,10 +113,6 @@ bool OpEmitter::begins_aligned(size_t i) {
   }
 }
 
-ir::Type OpEmitter::type(ir::ValueId value) const {
-  return builder_.module().types[builder_.function().value(value).type];
-}
-
 ir::Type OpEmitter::operand_type(size_t i) const {
   const bool is_computed = i == 0 && call_.fusion && call_.fusion->loaded.valid();
   return is_computed ? builder_.module().types[call_.fusion->loaded] : type(operand(i));

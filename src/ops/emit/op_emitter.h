@@ -32,11 +32,8 @@ bool takes_matmul_variant(std::string_view variant, ir::DType dtype, bool tf32);
 
 /// mma.sync takes f16 and bf16 from there on; before, the tiles of matmul.cu are summed without.
 inline constexpr int64_t kTensorCoresSince = 80;
-inline bool has_tensor_cores(ir::DType dtype) {
-  return dtype == ir::DType::f16 || dtype == ir::DType::bf16;
-}
 inline bool has_tensor_cores(ir::DType dtype, const Target &target) {
-  return has_tensor_cores(dtype) && target.compute_capability >= kTensorCoresSince;
+  return ir::is_half(dtype) && target.compute_capability >= kTensorCoresSince;
 }
 /// Whether products of the dtype are to be computed on tensor cores by rounding their factors.
 inline bool computes_in_tf32(ir::DType dtype, const KernelChoice &choice) {
@@ -68,6 +65,11 @@ int64_t slices_of_blocks(int64_t depth);
 int64_t rounds_of_blocks(int64_t depth);
 /// Most of such rounds that registers hold while they are on their way.
 inline constexpr int64_t kMostRoundsAhead = 6;
+
+/// An expression that is 1 if `value` is at most `bound`, else 0.
+inline ir::ExprId at_most(ir::ExprPool &exprs, ir::ExprId value, int64_t bound) {
+  return exprs.make(ir::ExprKind::le, value, exprs.constant(bound));
+}
 
 /// The option of kernels that read positions: whether they are of 64 bits.
 void option_for_ids(KernelLaunch &launch, ir::DType ids);
@@ -119,8 +121,8 @@ public:
   }
   ir::ValueId operand(size_t i) const { return call_.operands[i]; }
   ir::ValueId result(size_t i = 0) const { return call_.results[i]; }
-  /// Copies, since interning further types may move the pool's.
-  ir::Type type(ir::ValueId value) const;
+  /// A copy, since interning further types may move the pool's.
+  ir::Type type(ir::ValueId value) const { return builder_.type_of(value); }
   /// The operand's type for the op itself, whatever is fused with it.
   ir::Type operand_type(size_t i) const;
   ir::Type result_type(size_t i = 0) const;

@@ -193,17 +193,13 @@ bool is_tensor_core_tile(const Variant &v) {
 /// `tf32`: whether factors of f32 may be rounded to tf32.
 bool takes_dtype(const Variant &v, ir::DType dtype, bool tf32) {
   if (is_tensor_core_tile(v))
-    return has_tensor_cores(dtype) || (tf32 && dtype == ir::DType::f32);
+    return ir::is_half(dtype) || (tf32 && dtype == ir::DType::f32);
   return dtype != ir::DType::f64 || (v.where != Where::many_tiles && v.where != Where::stream_rows);
 }
 
 ir::ExprId tile_count(ir::ExprPool &exprs, const Product &p, int64_t height, int64_t width) {
   return exprs.mul(p.batch, exprs.mul(exprs.ceildiv(p.rows, exprs.constant(height)),
                                       exprs.ceildiv(p.columns, exprs.constant(width))));
-}
-
-ir::ExprId at_most(ir::ExprPool &exprs, ir::ExprId value, int64_t bound) {
-  return exprs.make(ir::ExprKind::le, value, exprs.constant(bound));
 }
 
 /// Whether rows are more than one tall tile has: 0 or 1.

@@ -65,7 +65,7 @@ namespace cugrt::codegen {
 std::string block_format(ir::DType dtype) { return "FORMAT_" + std::string(ir::info(dtype).name); }
 
 bool takes_repacked_blocks(ir::DType x, ir::DType w, const Target &target) {
-  return (has_tensor_cores(x) || x == ir::DType::f32) &&
+  return (ir::is_half(x) || x == ir::DType::f32) &&
          target.compute_capability >= kTensorCoresSince && ir::info(w).kind == ir::DTypeKind::block;
 }
 
@@ -110,7 +110,7 @@ bool has_half_unit(ir::DType format, int64_t depth) {
 /// Whether tiles on tensor cores compute x of `dtype` times [n, depth] of `format`.
 bool has_tiles(ir::DType dtype, ir::DType format, int64_t n, int64_t depth) {
   const int64_t unit = unit_elements(format);
-  if (!has_tensor_cores(dtype) || n <= 0 || depth <= 0 ||
+  if (!ir::is_half(dtype) || n <= 0 || depth <= 0 ||
       (depth % unit != 0 && !has_half_unit(format, depth)))
     return false;
   return !has_short_d(format) || n * (depth / unit) % 2 == 0; // the last d is in a whole word

@@ -26,7 +26,7 @@ static int64_t row_bytes(ir::DType format, int64_t elements) {
 }
 
 bool has_rings(ir::DType dtype, const Target &target) {
-  return (has_tensor_cores(dtype) || dtype == ir::DType::f32) &&
+  return (ir::is_half(dtype) || dtype == ir::DType::f32) &&
          target.compute_capability >= kTensorCoresSince;
 }
 
@@ -34,14 +34,14 @@ bool streams_blocks(ir::DType dtype, ir::DType format, int64_t n, int64_t k) {
   const bool has_high_bits = format == ir::DType::q5_0 || format == ir::DType::q5_1;
   const int64_t multiple = has_high_bits ? slot_elements(format) // else copies are not aligned
                                          : ir::info(format).elements_per_block;
-  if (!(has_tensor_cores(dtype) || dtype == ir::DType::f32) || n <= 0 || n % kStreamColumns != 0 ||
+  if (!(ir::is_half(dtype) || dtype == ir::DType::f32) || n <= 0 || n % kStreamColumns != 0 ||
       k <= 0 || k % multiple != 0)
     return false;
   return n < (int64_t(1) << 32) / row_bytes(format, k); // offsets have 32 bits
 }
 
 int64_t stream_rows(ir::DType dtype, int64_t rows) {
-  return has_tensor_cores(dtype) && rows > 1 ? kMostStreamRows : rows;
+  return ir::is_half(dtype) && rows > 1 ? kMostStreamRows : rows;
 }
 
 int64_t stream_slot_bytes(ir::DType dtype, ir::DType format, int64_t rows) {

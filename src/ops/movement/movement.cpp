@@ -255,7 +255,7 @@ void emit_section(OpEmitter &op, ir::ValueId whole, ir::ValueId part, size_t axi
 
 Status emit_gather(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId source,
                    ir::ValueId target, SourceLocation location) {
-  const ir::Type type = builder.module().types[builder.function().value(source).type];
+  const ir::Type type = builder.type_of(source);
   if (ir::info(type.dtype).elements_per_block != 1)
     return Status::error(Code::unsupported,
                          "a strided tensor of " + std::string(ir::info(type.dtype).name) +
@@ -271,8 +271,8 @@ Status emit_gather(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId
 void emit_resize(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId source,
                  ir::ValueId target, size_t axis, ir::ExprId space, SourceLocation location) {
   ir::ExprPool &exprs = builder.module().exprs;
-  const ir::Type x = builder.module().types[builder.function().value(source).type];
-  const ir::Type y = builder.module().types[builder.function().value(target).type];
+  const ir::Type x = builder.type_of(source);
+  const ir::Type y = builder.type_of(target);
   KernelLaunch launch(table, builder, "resize_" + bytes_suffix(x.dtype), "resize.cu",
                       "resize_rows");
   launch.element_bytes(ir::info(x.dtype).bytes_per_block);

@@ -36,8 +36,7 @@ Types Inference::norm() const {
     return wrong("a norm needs at least rank 1");
   CUGRT_TRY(check_epsilon(*this));
   auto may_be = [&](size_t i, DType dtype) { return !has(i) || type(i).dtype == dtype; };
-  const bool has_wide = (type(0).dtype == DType::f16 || type(0).dtype == DType::bf16) &&
-                        may_be(1, DType::f32) && may_be(2, DType::f32);
+  const bool has_wide = is_half(type(0).dtype) && may_be(1, DType::f32) && may_be(2, DType::f32);
   for (size_t i : {1, 2})
     CUGRT_TRY(check_vector(i, dims(0).back(), has_wide ? DType::f32 : type(0).dtype));
   return one(type(0).dtype, dims(0));
@@ -61,7 +60,7 @@ Types Inference::group_norm() const {
                  std::to_string(codegen::kMostGroupChannels));
   DType dtype = type(0).dtype;
   if (op_bool(op, attributes, "wide")) {
-    if (dtype != DType::f16 && dtype != DType::bf16)
+    if (!is_half(dtype))
       return wrong("attribute 'wide' is of images of f16 or bf16");
     dtype = DType::f32;
   }

@@ -61,7 +61,7 @@ Types Inference::recurrent() const {
   CUGRT_TRY(op == Op::lstm_integer ? check_weights(*this, weights) : check_same_dtype(1));
   const Dims state = {directions, batch, hidden};
   const DType dtype = type(0).dtype;
-  const bool is_narrow = dtype == DType::f16 || dtype == DType::bf16;
+  const bool is_narrow = is_half(dtype);
   // Initial states are f32, or have the gates' dtype.
   const size_t first = has(states) || !has_cell ? states : states + 1;
   const DType first_dtype =

@@ -134,7 +134,7 @@ OperationKind kind_of(Op op, std::span<const SizedTensor> operands,
   const DType dtype = by_operand ? operands[products.weights].dtype : results[0].dtype;
   if (dtype == DType::f64)
     return OperationKind::f64;
-  if (products.are && (dtype == DType::f16 || dtype == DType::bf16))
+  if (products.are && is_half(dtype))
     return OperationKind::f16;
   if (products.are && (dtype == DType::i8 || dtype == DType::u8))
     return OperationKind::int8;

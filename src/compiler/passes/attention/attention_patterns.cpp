@@ -34,7 +34,7 @@ public:
     for (uint32_t b = 0; b < function_.blocks.size(); ++b) {
       read_.enter(b);
       for (const Binding &binding : function_.blocks[b].bindings)
-        if (read_.is_op(&binding, Op::softmax))
+        if (is_op(&binding, Op::softmax))
           look_at(binding);
     }
     return std::move(found_);
@@ -101,7 +101,7 @@ private:
     }
     bool is_exchanged = false; // weights, before a product that has them behind values
     for (b = read_.only_reader(weights); b; b = read_.only_reader(weights)) {
-      if (read_.is_op(b, Op::matmul)) {
+      if (is_op(b, Op::matmul)) {
         const bool kept = ir::op_bool(Op::matmul, function_.attributes_of(*b), "transpose_b");
         match_.is_turned = operand(*b, 1) == weights;
         if (operand(*b, 0) == operand(*b, 1) || operand(*b, 2).valid() ||
@@ -110,10 +110,10 @@ private:
         match_.product = b;
         return true;
       }
-      if (read_.is_op(b, Op::transpose) && !is_exchanged && read_.exchanges(*b))
+      if (is_op(b, Op::transpose) && !is_exchanged && read_.exchanges(*b))
         is_exchanged = true;
-      else if (!(read_.is_op(b, Op::reshape) && operand(*b, 0) == weights && splits(b)) &&
-               !(read_.is_op(b, Op::cast) && read_.is_floating(b->result())))
+      else if (!(is_op(b, Op::reshape) && operand(*b, 0) == weights && splits(b)) &&
+               !(is_op(b, Op::cast) && read_.is_floating(b->result())))
         return false;
       match_.members.push_back(b);
       weights = b->result();
@@ -125,10 +125,9 @@ private:
   const Binding *guard_of(ValueId weights) {
     const Binding *guard = nullptr, *test = nullptr;
     for (const Binding *b : read_.readers(weights)) {
-      if (read_.is_op(b, Op::where) && operand(*b, 2) == weights &&
-          read_.scalar(operand(*b, 1)) == 0.0)
+      if (is_op(b, Op::where) && operand(*b, 2) == weights && read_.scalar(operand(*b, 1)) == 0.0)
         guard = b;
-      else if (read_.is_op(b, Op::is_nan))
+      else if (is_op(b, Op::is_nan))
         test = b;
       else
         return nullptr;
@@ -169,13 +168,13 @@ private:
     const Binding *b = read_.maker(scores);
     if (!b || read_.only_reader(scores) != reader || ++steps_ > kMostSteps)
       return false;
-    const bool found = read_.is_op(b, Op::matmul)    ? take_product(*b)
-                       : read_.is_op(b, Op::reshape) ? splits(b) && find_first(operand(*b, 0), b)
-                       : read_.is_op(b, Op::cast)
+    const bool found = is_op(b, Op::matmul)    ? take_product(*b)
+                       : is_op(b, Op::reshape) ? splits(b) && find_first(operand(*b, 0), b)
+                       : is_op(b, Op::cast)
                            ? read_.is_floating(b->result()) && find_first(operand(*b, 0), b)
-                       : read_.is_op(b, Op::add)   ? take_added(*b)
-                       : read_.is_op(b, Op::where) ? take_condition(*b)
-                                                   : take_scale(*b);
+                       : is_op(b, Op::add)   ? take_added(*b)
+                       : is_op(b, Op::where) ? take_condition(*b)
+                                             : take_scale(*b);
     if (found)
       match_.members.push_back(b);
     return found;
@@ -206,7 +205,7 @@ private:
 
   /// A tensor of factors that are alike for all positions of a row.
   bool take_factors(const Binding &b) {
-    if (!read_.is_op(&b, Op::mul) || match_.factors.valid())
+    if (!is_op(&b, Op::mul) || match_.factors.valid())
       return false;
     for (size_t i : {0, 1}) {
       const ValueId scores = operand(b, i), factors = operand(b, 1 - i);
@@ -392,7 +391,7 @@ private:
         return no("a mask does not stretch to sequences, heads, queries and positions");
     }
     const DType computed = type(match_.product->result()).dtype;
-    const bool is_narrow = computed == DType::f16 || computed == DType::bf16;
+    const bool is_narrow = is_half(computed);
     if (match_.mask_dtype != computed && !(is_narrow && match_.mask_dtype == DType::f32))
       return no("the mask is of another dtype");
     // Hiding by a finite number works beside another mask as long as scores are lost in it.
@@ -440,8 +439,7 @@ private:
   /// among 64 queries; else each query reads all keys and values.
   bool pays(int64_t width) {
     const DType dtype = type(match_.product->result()).dtype;
-    const bool narrow = dtype == DType::f16 || dtype == DType::bf16 ||
-                        (dtype == DType::f32 && target_.becomes_narrow);
+    const bool narrow = is_half(dtype) || (dtype == DType::f32 && target_.becomes_narrow);
     if (narrow && target_.has_tensor_cores && width % 8 == 0 && width <= kMostMmaWidth)
       return true;
     const auto upper = [&](ExprId e) { return module_.exprs.range(e, domain_).upper; };

@@ -15,7 +15,7 @@
 #include "compiler/passes/all_passes.h"
 #include "compiler/passes/attention/attention_patterns.h"
 #include "compiler/passes/mixed_precision.h"
-#include "ir/module/function_cloner.h"
+#include "compiler/passes/op_appender.h"
 #include "ir/module/names.h"
 #include "ops/emit/op_emitter.h"
 
@@ -42,12 +42,12 @@ double lowest(DType dtype) {
                                : std::numeric_limits<double>::lowest();
 }
 
-class AttentionFuser : public ir::FunctionCloner {
+class AttentionFuser : public OpAppender {
 public:
   AttentionFuser(const ir::Function &source, ir::Module &target,
                  std::span<const AttentionMatch> matches,
                  std::unordered_map<std::string, uint32_t> &names)
-      : FunctionCloner(source, target), names_(names) {
+      : OpAppender(source, target), names_(names) {
     for (const AttentionMatch &match : matches) {
       match_of_[match.product] = &match;
       gone_.insert(match.members.begin(), match.members.end());
@@ -93,39 +93,17 @@ protected:
   }
 
 private:
-  using Dims = std::vector<ExprId>;
-
   Status forget_block() {
     masks_.clear();
     heads_last_.clear();
     return {};
   }
 
-  const ir::Type &made_type(ValueId value) {
-    return module().types[builder().function().value(value).type];
-  }
   Dims exchanged(ValueId value) {
     const Dims &dims = made_type(value).dims;
     return {dims[0], dims[2], dims[1], dims[3]};
   }
 
-  /// Appends an op of the target's values; absent ones are invalid. The first error stays in
-  /// status_, and later results are not used.
-  ValueId op(Op op, std::initializer_list<ValueId> operands, std::vector<Attribute> attributes,
-             std::string_view hint) {
-    if (!status_.ok())
-      return {};
-    std::vector<Operand> given;
-    for (ValueId value : operands)
-      given.push_back(value.valid() ? Operand::of(value) : Operand{});
-    Result<ValueId> made = bind_op(op, given, attributes, hint, location_);
-    if (!made.ok())
-      status_ = made.take_status();
-    return made.ok() ? *made : ValueId();
-  }
-  ValueId shape(const Dims &dims) {
-    return bind_value(BindingKind::shape, "dims", {}, dims, module().types.shape(dims), location_);
-  }
   ValueId scalar(DType dtype, double value) {
     ir::Constant constant{.name = ir::unique_name(names_, "attention_mask", "_"),
                           .type = module().types.tensor(dtype, {}),
@@ -141,11 +119,6 @@ private:
     const std::string name = "fill";
     return builder().bind(made, {}, {}, {}, std::span(&name, 1), std::span(&type, 1));
   }
-  ValueId reshaped(ValueId x, const Dims &dims) {
-    return !status_.ok() || made_type(x).dims == dims ? x
-                                                      : op(Op::reshape, {x, shape(dims)}, {}, "");
-  }
-
   /// [B, length, H, D]
   ValueId heads_last(const HeadsOperand &x, std::string_view hint) {
     ValueId y = mapped(x.value);
@@ -168,7 +141,7 @@ private:
     dims.insert(dims.begin(), 4 - dims.size(), one);
     ValueId factors = reshaped(mapped(match.factors), dims);
     if (dims[1] != one && dims[2] != one)
-      factors = op(Op::transpose, {factors}, {{"axes", kExchange}}, "");
+      factors = op(Op::transpose, {factors}, {{"axes", kExchange}});
     else
       factors = reshaped(factors, {dims[0], dims[2], dims[1], one});
     return op(Op::mul, {q, factors}, {}, hint);
@@ -237,14 +210,12 @@ private:
     std::vector<Attribute> attributes = {{"scale", match.scale}};
     if (match.causal)
       attributes.push_back({"causal", true});
-    const ValueId y = mask.valid() ? op(Op::attention, {q, k, v, ValueId(), mask}, attributes, name)
-                                   : op(Op::attention, {q, k, v}, attributes, name);
+    const ValueId y = op(Op::attention, {q, k, v, ValueId(), mask}, attributes, name);
     if (!status_.ok())
       return std::move(status_);
     if (!match.is_turned)
       heads_last_.emplace(result.index, y);
-    const ValueId first =
-        op(Op::transpose, {y}, {{"axes", match.is_turned ? kTurn : kExchange}}, "");
+    const ValueId first = op(Op::transpose, {y}, {{"axes", match.is_turned ? kTurn : kExchange}});
     map(result, reshaped(first, type_of(result).dims));
     return std::move(status_);
   }
@@ -254,8 +225,6 @@ private:
   std::unordered_set<const Binding *> gone_;
   std::map<std::vector<int64_t>, ValueId> masks_;    // that were made in the block
   std::unordered_map<uint32_t, ValueId> heads_last_; // by [B, H, Q, D] of the source
-  SourceLocation location_{};
-  Status status_;
 };
 
 } // namespace

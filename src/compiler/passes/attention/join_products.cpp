@@ -81,16 +81,10 @@ protected:
   }
 
 private:
-  bool is_op(const Binding *binding, Op op) const {
-    return binding && binding->kind == BindingKind::op && ir::op_of(*binding) == op;
-  }
   bool is_fixed(const Operand &operand) const {
     return operand.kind == Operand::Kind::value && is_fixed_[operand.index];
   }
-  bool is_plain(ValueId value) const {
-    const ir::Type &type = type_of(value);
-    return type.known_shape && type.strides.empty() && type.scope == 0 && !written_[value.index];
-  }
+  bool is_plain(ValueId value) const { return type_of(value).is_plain() && !written_[value.index]; }
   std::optional<int64_t> known(ExprId dim) const { return module().exprs.as_constant(dim); }
 
   std::optional<Projection> projection(const Binding &attention, size_t number) const {

@@ -53,26 +53,25 @@ bool MaskFacts::find_finite(ValueId value, int depth) {
         return false;
     return true;
   };
-  if (read_.is_op(b, Op::cast))
+  if (is_op(b, Op::cast))
     return are_finite(0, 1) &&
            keeps_finite(read_.type(read_.operand(*b, 0)).dtype, read_.type(value).dtype);
   for (Op op : {Op::reshape, Op::transpose, Op::slice, Op::broadcast_to, Op::gather, Op::neg})
-    if (read_.is_op(b, op))
+    if (is_op(b, op))
       return are_finite(0, 1);
   for (Op op : {Op::add, Op::sub, Op::mul})
-    if (read_.is_op(b, op))
+    if (is_op(b, op))
       return are_finite(0, 2);
-  return read_.is_op(b, Op::where) && are_finite(1, 3);
+  return is_op(b, Op::where) && are_finite(1, 3);
 }
 
 ValueId MaskFacts::largest_is_minus_infinity(ValueId condition) const {
   const Binding *equal = read_.maker(condition);
-  if (!read_.is_op(equal, Op::equal))
+  if (!is_op(equal, Op::equal))
     return {};
   for (size_t i : {0, 1}) {
     const Binding *largest = read_.maker(read_.operand(*equal, i));
-    if (!read_.is_op(largest, Op::reduce_max) ||
-        read_.scalar(read_.operand(*equal, 1 - i)) != -kHidden)
+    if (!is_op(largest, Op::reduce_max) || read_.scalar(read_.operand(*equal, 1 - i)) != -kHidden)
       continue;
     const ValueId mask = read_.operand(*largest, 0);
     const size_t rank = read_.type(mask).dims.size();
@@ -92,7 +91,7 @@ bool MaskFacts::is_causal(const MaskPart &part, ExprId size, double most) const 
   if (!part.hides_where_true)
     return is_lower_triangle(part.value, size, kDeepest);
   const Binding *b = read_.maker_anywhere(part.value);
-  if (read_.is_op(b, Op::logical_not))
+  if (is_op(b, Op::logical_not))
     return is_lower_triangle(read_.operand(*b, 0), size, kDeepest);
   const auto n = square(part.value, size);
   const ir::Constant *constant = n ? read_.constant(part.value) : nullptr;
@@ -113,7 +112,7 @@ std::optional<int64_t> MaskFacts::square(ValueId value, ExprId size) const {
 }
 
 bool MaskFacts::is_causal_bias(ValueId mask, ExprId size, double most) const {
-  if (const Binding *b = read_.maker_anywhere(mask); read_.is_op(b, Op::where)) {
+  if (const Binding *b = read_.maker_anywhere(mask); is_op(b, Op::where)) {
     const auto seen = read_.scalar(read_.operand(*b, 1)),
                hidden = read_.scalar(read_.operand(*b, 2));
     return seen == 0.0 && hidden && *hidden <= most &&
@@ -144,8 +143,8 @@ bool MaskFacts::is_lower_triangle(ValueId condition, ExprId size, int depth) con
     return n.has_value();
   }
   const Binding *b = read_.maker_anywhere(condition);
-  const bool above = read_.is_op(b, Op::greater_equal), below = read_.is_op(b, Op::less_equal);
-  if ((read_.is_op(b, Op::reshape) || read_.is_op(b, Op::broadcast_to)) && depth > 0)
+  const bool above = is_op(b, Op::greater_equal), below = is_op(b, Op::less_equal);
+  if ((is_op(b, Op::reshape) || is_op(b, Op::broadcast_to)) && depth > 0)
     return is_lower_triangle(read_.operand(*b, 0), size, depth - 1);
   if (!above && !below)
     return false;
@@ -161,7 +160,7 @@ std::optional<MaskFacts::Places> MaskFacts::places(ValueId value, ExprId size, i
     return std::nullopt;
   if (const auto number = read_.scalar(value))
     return std::abs(*number) < 1e9 ? std::optional(Places{0, 0, int64_t(*number)}) : std::nullopt;
-  const bool sum = read_.is_op(b, Op::add), difference = read_.is_op(b, Op::sub);
+  const bool sum = is_op(b, Op::add), difference = is_op(b, Op::sub);
   if (!sum && !difference)
     return counted(value, size);
   const auto left = places(read_.operand(*b, 0), size, depth - 1),
@@ -188,7 +187,7 @@ std::optional<MaskFacts::Places> MaskFacts::counted(ValueId value, ExprId size) 
   int steps = 0;
   for (const Binding *b = read_.maker_anywhere(value); b && steps < kDeepest;
        b = read_.maker_anywhere(value), ++steps) {
-    if (read_.is_op(b, Op::reshape)) {
+    if (is_op(b, Op::reshape)) {
       value = read_.operand(*b, 0);
       continue;
     }
@@ -199,7 +198,7 @@ std::optional<MaskFacts::Places> MaskFacts::counted(ValueId value, ExprId size) 
         if (read_.is_floating(value) ||
             ir::integer_at(dtype, &constant->bytes[i * step]) != int64_t(i))
           return std::nullopt;
-    } else if (!read_.is_op(b, Op::range) ||
+    } else if (!is_op(b, Op::range) ||
                ir::op_float(Op::range, read_.attributes(*b), "start") != 0 ||
                ir::op_float(Op::range, read_.attributes(*b), "step") != 1) {
       return std::nullopt;

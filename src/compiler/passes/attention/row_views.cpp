@@ -62,8 +62,8 @@ public:
     take();
     const Operand &whole = function_.operands_of(*maker)[0];
     const ir::Type x = type(whole.value());
-    if (!is_kept(places_[maker->first_result].binding) || !x.known_shape || !x.strides.empty() ||
-        x.scope != 0 || ir::info(x.dtype).elements_per_block != 1)
+    if (!is_kept(places_[maker->first_result].binding) || !x.is_plain() ||
+        ir::info(x.dtype).elements_per_block != 1)
       return std::nullopt;
     std::vector<ExprId> strides = codegen::contiguous_strides(exprs(), x.dims);
     const std::optional<std::vector<ir::SliceDimension>> slice = slice_of(*maker, x);
@@ -195,7 +195,7 @@ RowViews::RowViews(const ir::Module &source_module, ir::Module &module,
   std::vector<const Binding *> found;
   for (const ir::Block &block : function.blocks)
     for (const Binding &binding : block.bindings)
-      if (binding.kind == BindingKind::op && ir::op_of(binding) == Op::attention)
+      if (is_op(binding, Op::attention))
         found.push_back(&binding);
   if (found.empty())
     return;

@@ -20,13 +20,7 @@ void ValueReader::enter(uint32_t block) {
 
 bool ValueReader::is_floating(ValueId value) const {
   const DType dtype = type(value).dtype;
-  return dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f32 || dtype == DType::f64;
-}
-
-ValueId ValueReader::operand(const Binding &b, size_t i) const {
-  const std::span<const Operand> operands = function_.operands_of(b);
-  return i < operands.size() && operands[i].kind == Operand::Kind::value ? operands[i].value()
-                                                                         : ValueId();
+  return is_half(dtype) || dtype == DType::f32 || dtype == DType::f64;
 }
 
 const Binding *ValueReader::maker(ValueId value) const {

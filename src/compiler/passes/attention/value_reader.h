@@ -25,12 +25,9 @@ public:
   }
   bool is_floating(ir::ValueId value) const;
   /// Invalid: absent, or no value.
-  ir::ValueId operand(const ir::Binding &b, size_t i) const;
+  ir::ValueId operand(const ir::Binding &b, size_t i) const { return function_.operand_of(b, i); }
   std::span<const ir::Attribute> attributes(const ir::Binding &b) const {
     return function_.attributes_of(b);
-  }
-  bool is_op(const ir::Binding *b, ir::Op op) const {
-    return b && b->kind == ir::BindingKind::op && ir::op_of(*b) == op;
   }
   bool is_here(const ir::Binding *b) const { return here_.contains(b); }
   /// The maker of a value in the block, else null.

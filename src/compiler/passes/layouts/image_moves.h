@@ -135,10 +135,6 @@ protected:
   }
   bool is_made(const Binding &binding) const { return is_made_[binding.first_result]; }
 
-  static bool is_half(ir::DType dtype) {
-    return dtype == ir::DType::f16 || dtype == ir::DType::bf16;
-  }
-
   /// A norm without scale over the last dimension of [n, groups, ..], which a reshape of image x
   /// gives and another one takes back, is one by groups of channels. Of a signal the last dimension
   /// may be its own. A cast to f32 may stand before it: it reads x as it is then. Of some channels
@@ -259,9 +255,9 @@ protected:
   /// Whether such an op alone reads the value, perhaps reshaped.
   bool is_read_by(Op op, ValueId value) const {
     const Binding *reader = uses_.only_reader(value);
-    while (reader && reader->kind == BindingKind::op && ir::op_of(*reader) == Op::reshape)
+    while (is_op(reader, Op::reshape))
       reader = uses_.only_reader(reader->result());
-    return reader && reader->kind == BindingKind::op && ir::op_of(*reader) == op;
+    return is_op(reader, op);
   }
   /// Whether a transposition of the image, or of a reshape of it, is the right factor of products
   /// alone whose columns lie in the image with channels last.
@@ -270,8 +266,7 @@ protected:
     return !uses_.readers(factor).empty() && !uses_.is_yielded(factor) &&
            std::ranges::all_of(uses_.readers(factor),
                                [&](const Binding *reader) {
-                                 return reader->kind == BindingKind::op &&
-                                        ir::op_of(*reader) == Op::matmul &&
+                                 return is_op(*reader, Op::matmul) &&
                                         source().operands_of(*reader)[0].value() != factor;
                                }) &&
            lies_so(image, factor, columns_first(factor));
@@ -298,8 +293,7 @@ protected:
   /// The op of the body that alone reads the value, if it is that one and gives a plain tensor.
   const Binding *only_reader(ValueId value, Op op) const {
     const Binding *reader = uses_.only_reader(value);
-    return reader && reader->kind == BindingKind::op && ir::op_of(*reader) == op &&
-                   maker_[reader->first_result] == reader && is_plain(reader->result())
+    return is_op(reader, op) && maker_[reader->first_result] == reader && is_plain(reader->result())
                ? reader
                : nullptr;
   }

@@ -65,8 +65,7 @@ protected:
   /// The parts of an image and of what reshapes and transpositions make of it.
   std::optional<Parts> parts_of(ValueId image, ValueId from) {
     const Binding *maker = maker_[from.index];
-    if (from == image || !maker || maker->kind != BindingKind::op ||
-        ir::op_of(*maker) != Op::transpose)
+    if (from == image || !is_op(maker, Op::transpose))
       return common_parts(type_of(image).dims, type_of(from).dims);
     std::optional<Parts> parts = parts_of(image, source().operands_of(*maker)[0].value());
     if (parts) {

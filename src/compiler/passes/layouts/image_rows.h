@@ -70,8 +70,8 @@ private:
         type_of(row).dims[0] != dims[0] || uses_.is_yielded(row) || uses_.readers(row).empty() ||
         !std::all_of(dims.begin() + 1, dims.end(), [&](ir::ExprId dim) { return known(dim); }) ||
         !std::ranges::all_of(uses_.readers(row), [&](const Binding *reader) {
-          if (reader->kind != BindingKind::op || ir::op_of(*reader) != Op::matmul ||
-              maker_[reader->first_result] != reader || !is_plain(reader->result()))
+          if (!is_op(*reader, Op::matmul) || maker_[reader->first_result] != reader ||
+              !is_plain(reader->result()))
             return false;
           const ValueId w = source().operands_of(*reader)[1].value();
           return w != row && rank_of(w) == 2 && is_plain(w) && is_fixed_[w.index];
@@ -141,8 +141,7 @@ private:
           return;
       rows.push_back(op->result());
     }
-    if (!op || op->kind != BindingKind::op || ir::op_of(*op) != Op::reshape ||
-        maker_[op->first_result] != op)
+    if (!is_op(op, Op::reshape) || maker_[op->first_result] != op)
       return;
     const ValueId image = op->result();
     const std::vector<ir::ExprId> dims = type_of(image).dims;

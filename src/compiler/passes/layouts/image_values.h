@@ -175,9 +175,7 @@ protected:
   bool is_one(ir::ExprId dim) const { return known(dim) == 1; }
 
   bool is_plain(ValueId value) const {
-    const ir::Type &type = type_of(value);
-    return type.kind == ir::TypeKind::tensor && type.known_shape && type.strides.empty() &&
-           type.scope == 0 && !written_[value.index];
+    return type_of(value).is_plain_tensor() && !written_[value.index];
   }
   size_t rank_of(ValueId value) const { return type_of(value).dims.size(); }
   bool is_image(ValueId value) const {
@@ -388,7 +386,7 @@ protected:
   /// `from`, of the target, with zeros behind dimension d up to `size`.
   ValueId longer(ValueId from, size_t d, int64_t size, const std::string &name,
                  SourceLocation location) {
-    const ir::Type type = module().types[builder().function().value(from).type];
+    const ir::Type type = made_type(from);
     std::vector<int64_t> after(type.dims.size());
     after[d] = size - *known(type.dims[d]);
     const ir::Attribute attributes[] = {{"before", std::vector<int64_t>(type.dims.size())},

@@ -367,7 +367,7 @@ private:
     const Op op = ir::op_of(binding);
     const size_t rank = rank_of(x);
     const std::optional<size_t> axis = ir::normalize_axis(integer(binding, "axis"), rank);
-    const bool drops_axis = (op == Op::argmax || op == Op::argmin) && !flag(binding, "keep_dims");
+    const bool drops_axis = ir::is_part(op, ir::OpPart::searches) && !flag(binding, "keep_dims");
     if (!is_laid_out(x) || !axis || (drops_axis && (*axis != 1 || rank == kSignalRank)))
       return false;
     return append(binding, {Operand::of(last_[x.index])}, {{"axis", last_axis(*axis, rank)}},

@@ -54,9 +54,6 @@ private:
   static ir::OpImages images(const ir::Binding &binding) {
     return ir::op_info(ir::op_of(binding)).images;
   }
-  static bool is_op(const ir::Binding *binding, ir::Op op) {
-    return binding && binding->kind == ir::BindingKind::op && ir::op_of(*binding) == op;
-  }
   const std::vector<ir::ExprId> &dims(ir::ValueId value) const {
     return module_.types[function_.value(value).type].dims;
   }
@@ -74,9 +71,7 @@ private:
     if (op == ir::Op::conv_transpose && // of images or volumes, if strides say of what
         ir::op_integers(op, attributes, "strides").size() == 1)
       return false;
-    return (op == ir::Op::conv1d || op == ir::Op::conv2d || op == ir::Op::conv3d ||
-            op == ir::Op::conv_transpose) &&
-           ir::op_integer(op, attributes, "groups") == 1;
+    return ir::convolves_floats(images(binding)) && ir::op_integer(op, attributes, "groups") == 1;
   }
   /// Whether the op gives images in the layout of those that it reads.
   static bool follows(const ir::Binding &binding) {
@@ -158,7 +153,7 @@ private:
     const ir::Op op = ir::op_of(reduction);
     const auto attributes = function_.attributes_of(reduction);
     const size_t rank = dims(image).size();
-    const bool has_axis = op == ir::Op::argmax || op == ir::Op::argmin;
+    const bool has_axis = ir::is_part(op, ir::OpPart::searches);
     if (rank < 3)
       return Wish::none;
     if (std::ranges::none_of(ir::op_attributes(op),

@@ -8,8 +8,8 @@
 #include "compiler/passes/all_passes.h"
 
 #include "compiler/ir_names.h"
+#include "compiler/passes/op_appender.h"
 #include "compiler/passes/value_uses.h"
-#include "ir/module/function_cloner.h"
 #include "ops/table/ops.h"
 
 #include <algorithm>
@@ -18,14 +18,14 @@ namespace cugrt::passes {
 
 namespace {
 
-using Dims = std::vector<ExprId>;
-
 constexpr int64_t kMostParts = 4;
 
-class SumSlicer : public ir::FunctionCloner {
+class SumSlicer : public OpAppender {
 public:
   SumSlicer(const ir::Function &source, ir::Module &target)
-      : FunctionCloner(source, target), uses_(source) {}
+      : OpAppender(source, target), uses_(source) {
+    hint_ = "part";
+  }
 
   bool finds_any() const {
     for (const ir::Block &block : source().blocks)
@@ -63,7 +63,7 @@ private:
   /// The sum of parts of an image whose pixels the binding alone reads, and averages: it is one of
   /// the parts' means.
   const Binding *sum_before(const Binding &binding) const {
-    if (binding.kind != BindingKind::op || ir::op_of(binding) != Op::reduce_mean ||
+    if (!is_op(binding, Op::reduce_mean) ||
         type_of(source().operands_of(binding)[0].value()).dims.size() != 4)
       return nullptr;
     std::vector<int64_t> axes =
@@ -82,7 +82,7 @@ private:
 
   /// How many parts the binding adds up; 0 where it is no such sum.
   int64_t parts(const Binding &binding) const {
-    if (binding.kind != BindingKind::op || ir::op_of(binding) != Op::reduce_sum)
+    if (!is_op(binding, Op::reduce_sum))
       return 0;
     const ir::Operand x = source().operands_of(binding)[0];
     const std::vector<int64_t> axes =
@@ -108,7 +108,7 @@ private:
   /// The image of n times as many channels that the value is a reshape of; null where it is none.
   ValueId image_of(ValueId value) const {
     const Binding *maker = uses_.maker(value);
-    if (!maker || maker->kind != BindingKind::op || ir::op_of(*maker) != Op::reshape)
+    if (!is_op(maker, Op::reshape))
       return {};
     const ValueId x = source().operands_of(*maker)[0].value();
     Dims own = without_second(type_of(value).dims);
@@ -118,7 +118,7 @@ private:
   /// The concatenation that the value is, of an image for each part; null where it is none.
   const Binding *stack_of(ValueId value) const {
     const Binding *maker = uses_.maker(value);
-    return maker && maker->kind == BindingKind::op && ir::op_of(*maker) == Op::concat &&
+    return is_op(maker, Op::concat) &&
                    ir::normalize_axis(
                        ir::op_integer(Op::concat, source().attributes_of(*maker), "axis"), 5) ==
                        1 &&
@@ -134,10 +134,7 @@ private:
   /// The product behind which the value's parts are looked for, which nothing else reads.
   const Binding *product_of(ValueId value) const {
     const Binding *maker = uses_.maker(value);
-    return maker && maker->kind == BindingKind::op && ir::op_of(*maker) == Op::mul &&
-                   uses_.only_reader(value)
-               ? maker
-               : nullptr;
+    return is_op(maker, Op::mul) && uses_.only_reader(value) ? maker : nullptr;
   }
   /// Whether the value, which stands beside others of `dims`, has a number a channel.
   bool is_pixel(ValueId value, const Dims &dims) const {
@@ -186,31 +183,7 @@ private:
                {"axes", Integers{1}}});
   }
 
-  ValueId reshaped(ValueId x, const Dims &dims) {
-    if (!status_.ok() || module().types[builder().function().value(x).type].dims == dims)
-      return x;
-    return op(Op::reshape,
-              {x, bind_value(BindingKind::shape, "dims", {}, dims, module().types.shape(dims),
-                             location_)},
-              {});
-  }
-  /// Appends an op of the target's values. The first error stays in status_.
-  ValueId op(Op op, std::initializer_list<ValueId> operands,
-             std::vector<ir::Attribute> attributes) {
-    if (!status_.ok())
-      return {};
-    std::vector<ir::Operand> given;
-    for (ValueId value : operands)
-      given.push_back(ir::Operand::of(value));
-    Result<ValueId> made = bind_op(op, given, attributes, "part", location_);
-    if (!made.ok())
-      status_ = made.take_status();
-    return made.ok() ? *made : ValueId();
-  }
-
   const ValueUses uses_;
-  SourceLocation location_{};
-  Status status_;
 };
 
 } // namespace

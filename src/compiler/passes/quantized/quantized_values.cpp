@@ -20,36 +20,26 @@ void QuantizedValues::enter(uint32_t block) {
     here_.insert(&binding);
 }
 
-ValueId QuantizedValues::operand(const Binding &binding, size_t i) const {
-  const std::span<const Operand> operands = function_.operands_of(binding);
-  return i < operands.size() && operands[i].kind == Operand::Kind::value ? operands[i].value()
-                                                                         : ValueId();
-}
-
 const Binding *QuantizedValues::made_by(ValueId value, Op op) const {
   const Binding *made = value.valid() ? uses_.maker(value) : nullptr;
-  return made && made->kind == BindingKind::op && ir::op_of(*made) == op && here_.contains(made) &&
-                 !written_[value.index]
-             ? made
-             : nullptr;
+  return is_op(made, op) && here_.contains(made) && !written_[value.index] ? made : nullptr;
 }
 
 ValueId QuantizedValues::cast_from(ValueId value) const {
   const Binding *cast = made_by(value, Op::cast);
-  return cast ? operand(*cast, 0) : ValueId();
+  return cast ? function_.operand_of(*cast, 0) : ValueId();
 }
 
 bool QuantizedValues::is_byte(ValueId value) const {
   if (!value.valid() || written_[value.index])
     return false;
   const ir::Type &q = type(value);
-  return q.kind == ir::TypeKind::tensor && q.known_shape && q.strides.empty() && q.scope == 0 &&
-         (q.dtype == DType::i8 || q.dtype == DType::u8);
+  return q.is_plain_tensor() && (q.dtype == DType::i8 || q.dtype == DType::u8);
 }
 
 const ir::Constant *QuantizedValues::constant(ValueId value) const {
   while (const Binding *reshape = made_by(value, Op::reshape))
-    value = operand(*reshape, 0);
+    value = function_.operand_of(*reshape, 0);
   const Binding *made = value.valid() ? uses_.maker(value) : nullptr;
   return made && made->kind == BindingKind::constant ? &module_.constants[made->callee] : nullptr;
 }
@@ -91,16 +81,16 @@ ValueId QuantizedValues::zero_point(ValueId value, DType dtype) const {
 std::optional<Dequantized> QuantizedValues::dequantized(const Binding &binding) const {
   if (binding.kind != BindingKind::op || made_by(binding.result(), Op::mul) != &binding)
     return {};
-  const ValueId number = operand(binding, 0), scale = operand(binding, 1);
+  const ValueId number = function_.operand_of(binding, 0), scale = function_.operand_of(binding, 1);
   if (!number.valid() || !scale.valid() || written_[scale.index] ||
       type(number).dims != type(binding.result()).dims)
     return {};
   ValueId whole = cast_from(number), zero;
   if (const Binding *sub = made_by(whole, Op::sub)) {
-    whole = operand(*sub, 0);
+    whole = function_.operand_of(*sub, 0);
     if (!whole.valid() || type(whole).dims != type(number).dims)
       return {};
-    zero = operand(*sub, 1);
+    zero = function_.operand_of(*sub, 1);
   }
   const ValueId q = is_byte(whole) ? whole : cast_from(whole);
   if (!is_byte(q) || (whole != q && type(whole).dtype != DType::i32))
@@ -120,25 +110,25 @@ std::optional<Quantized> QuantizedValues::quantized(const Binding &binding) cons
     return {};
   const DType dtype = type(binding.result()).dtype;
   const bool has_sign = dtype == DType::i8;
-  const Binding *clip = made_by(operand(binding, 0), Op::clip);
+  const Binding *clip = made_by(function_.operand_of(binding, 0), Op::clip);
   if (!clip ||
       ir::op_float(Op::clip, function_.attributes_of(*clip), "min") != (has_sign ? -128 : 0) ||
       ir::op_float(Op::clip, function_.attributes_of(*clip), "max") != (has_sign ? 127 : 255))
     return {};
-  ValueId rounded = operand(*clip, 0), zero;
+  ValueId rounded = function_.operand_of(*clip, 0), zero;
   if (const Binding *add = made_by(rounded, Op::add)) {
-    rounded = operand(*add, 0);
-    zero = zero_point(operand(*add, 1), dtype);
+    rounded = function_.operand_of(*add, 0);
+    zero = zero_point(function_.operand_of(*add, 1), dtype);
     if (!zero.valid() || !has_one_element(zero))
       return {};
     if (is_zero(zero))
       zero = {};
   }
   const Binding *round = made_by(rounded, Op::round);
-  const Binding *div = round ? made_by(operand(*round, 0), Op::div) : nullptr;
+  const Binding *div = round ? made_by(function_.operand_of(*round, 0), Op::div) : nullptr;
   if (!div)
     return {};
-  const ValueId x = operand(*div, 0), scale = operand(*div, 1);
+  const ValueId x = function_.operand_of(*div, 0), scale = function_.operand_of(*div, 1);
   if (!x.valid() || !scale.valid() || !has_one_element(scale) ||
       type(x).dims != type(binding.result()).dims)
     return {};

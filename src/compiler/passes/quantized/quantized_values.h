@@ -57,7 +57,6 @@ private:
   const ir::Binding *made_by(ir::ValueId value, ir::Op op) const;
   /// Invalid: the value is no result of a cast.
   ir::ValueId cast_from(ir::ValueId value) const;
-  ir::ValueId operand(const ir::Binding &binding, size_t i) const;
   /// The zero point as a value of the elements' dtype, before it was cast; invalid: unknown.
   ir::ValueId zero_point(ir::ValueId value, ir::DType dtype) const;
   bool is_byte(ir::ValueId value) const;

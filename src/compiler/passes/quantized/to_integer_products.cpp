@@ -22,8 +22,8 @@
 // EliminateDeadBindings takes them away.
 #include "compiler/ir_names.h"
 #include "compiler/passes/all_passes.h"
+#include "compiler/passes/op_appender.h"
 #include "compiler/passes/quantized/quantized_values.h"
-#include "ir/module/function_cloner.h"
 #include "ops/emit/op_emitter.h"
 
 #include <algorithm>
@@ -45,11 +45,11 @@ bool is_move(Op op) { return std::ranges::find(kMoves, op) != kMoves.end(); }
 
 bool is_convolution(Op op) { return ir::op_info(op).images == ir::OpImages::convolves; }
 
-class IntegerProducts : public ir::FunctionCloner {
+class IntegerProducts : public OpAppender {
 public:
   IntegerProducts(const ir::Module &source_module, const ir::Function &source, ir::Module &target,
                   const codegen::Target &device)
-      : FunctionCloner(source, target), device_(device), values_(source_module, source) {}
+      : OpAppender(source, target), device_(device), values_(source_module, source) {}
 
   size_t products() const { return products_; }
   const std::map<std::string, size_t> &kept() const { return kept_; }
@@ -99,8 +99,6 @@ protected:
   }
 
 private:
-  using Dims = std::vector<ExprId>;
-
   /// A value of the source that is (q - zero) * scale.
   struct Known {
     Dequantized from;       // of the source: scale and zero point as they were given
@@ -110,13 +108,6 @@ private:
   const Known *known(ValueId value) const {
     const auto at = known_.find(value.index);
     return at == known_.end() ? nullptr : &at->second;
-  }
-  ValueId operand(const Binding &binding, size_t i) const {
-    const auto given = source().operands_of(binding);
-    return i < given.size() && given[i].kind == Operand::Kind::value ? given[i].value() : ValueId();
-  }
-  const ir::Type &made_type(ValueId value) {
-    return module().types[builder().function().value(value).type];
   }
   std::optional<int64_t> size(ExprId dim) const { return module().exprs.as_constant(dim); }
   bool is_uniform(const Known &x) const {
@@ -131,30 +122,8 @@ private:
 
   // --- Ops of the target -------------------------------------------------------------------------
 
-  /// The first error stays in status_, and later results are not used.
-  ValueId op(Op op, std::initializer_list<ValueId> operands, std::vector<Attribute> attributes) {
-    if (!status_.ok())
-      return {};
-    std::vector<Operand> given;
-    for (ValueId value : operands)
-      given.push_back(value.valid() ? Operand::of(value) : Operand{});
-    while (!given.empty() && given.back().kind == Operand::Kind::none)
-      given.pop_back();
-    Result<ValueId> made = bind_op(op, given, attributes, hint_, location_);
-    if (!made.ok())
-      status_ = made.take_status();
-    return made.ok() ? *made : ValueId();
-  }
   ValueId cast(ValueId x, DType to) {
     return !status_.ok() || made_type(x).dtype == to ? x : op(Op::cast, {x}, {{"dtype", to}});
-  }
-  ValueId reshape(ValueId x, const Dims &dims) {
-    if (!status_.ok() || made_type(x).dims == dims)
-      return x;
-    return op(Op::reshape, {x, shape_of(dims)}, {});
-  }
-  ValueId shape_of(const Dims &dims) {
-    return bind_value(BindingKind::shape, "dims", {}, dims, module().types.shape(dims), location_);
   }
   void begin(const Binding &binding, uint32_t result = 0) {
     location_ = binding.location;
@@ -184,12 +153,9 @@ private:
   }
 
   bool is_plain(const Binding &binding) const {
-    for (uint32_t i = 0; i < binding.result_count; ++i) {
-      const ir::Type &type = type_of(binding.result(i));
-      if (type.kind != ir::TypeKind::tensor || !type.known_shape || !type.strides.empty() ||
-          type.scope != 0)
+    for (uint32_t i = 0; i < binding.result_count; ++i)
+      if (!type_of(binding.result(i)).is_plain_tensor())
         return false;
-    }
     return true;
   }
 
@@ -205,7 +171,7 @@ private:
   }
 
   bool move(const Binding &binding, Op op) {
-    const Known *x = known(operand(binding, 0));
+    const Known *x = known(source().operand_of(binding, 0));
     if (!x || !is_plain(binding) || (op == Op::max_pool2d && !values_.is_reversible(x->from.scale)))
       return false;
     Known moved = *x;
@@ -234,9 +200,9 @@ private:
   /// Parts of the same scale and zero point.
   bool concatenate(const Binding &binding) {
     std::vector<Operand> operands;
-    const Known *first = known(operand(binding, 0));
+    const Known *first = known(source().operand_of(binding, 0));
     for (size_t i = 0; i < source().operands_of(binding).size(); ++i) {
-      const Known *x = known(operand(binding, i));
+      const Known *x = known(source().operand_of(binding, i));
       if (!x || !is_uniform(*x) || !values_.are_alike(x->from.scale, first->from.scale) ||
           !values_.are_alike(x->from.zero, first->from.zero) ||
           made_type(x->q).dtype != made_type(first->q).dtype)
@@ -278,8 +244,8 @@ private:
     const Dims dims = made_type(zero).dims;
     for (ExprId dim : dims)
       if (size(dim) != int64_t(1))
-        return reshape(zero, {dim});
-    return reshape(zero, {});
+        return reshaped(zero, {dim});
+    return reshaped(zero, {});
   }
 
   bool keep(const std::string &why) {
@@ -288,7 +254,8 @@ private:
   }
 
   bool multiply(const Binding &binding, Op of) {
-    const Known *x = known(operand(binding, 0)), *w = known(operand(binding, 1));
+    const Known *x = known(source().operand_of(binding, 0)),
+                *w = known(source().operand_of(binding, 1));
     if (!x || !w || !is_plain(binding) || binding.result_count != 1)
       return false;
     const Dims left = made_type(x->q).dims, right = made_type(w->q).dims;
@@ -336,7 +303,7 @@ private:
           {"groups", ir::op_integer(of, source().attributes_of(binding), "groups")});
     if (turned)
       attributes.push_back({"transpose_b", true});
-    const ValueId factor = is_shared ? reshape(w->q, {right[rank - 2], right[rank - 1]}) : w->q;
+    const ValueId factor = is_shared ? reshaped(w->q, {right[rank - 2], right[rank - 1]}) : w->q;
     const ValueId sums = op(convolves ? Op::conv_integer : Op::matmul_integer,
                             {x->q, factor, point(x->zero), point(w->zero)}, attributes);
     return scale(binding, *x, *w, sums, convolves);
@@ -349,7 +316,8 @@ private:
   ///   y [N, O, H', ..]                   phases between one another, without the padding
   bool spread(const Binding &binding) {
     constexpr Op of = Op::conv_transpose;
-    const Known *x = known(operand(binding, 0)), *w = known(operand(binding, 1));
+    const Known *x = known(source().operand_of(binding, 0)),
+                *w = known(source().operand_of(binding, 1));
     if (!x || !w || !is_plain(binding))
       return false;
     const Dims image = made_type(x->q).dims, filter = made_type(w->q).dims,
@@ -404,12 +372,12 @@ private:
             {"ends", std::vector<int64_t>(axes, INT64_MIN)},
             {"axes", reversed},
             {"steps", std::vector<int64_t>(axes, -1)}});
-    std::vector<int64_t> order = phases, shape = {phase_count * *outs, *channels};
+    std::vector<int64_t> order = phases, turned = {phase_count * *outs, *channels};
     order.insert(order.end(), {1, 0});
     order.insert(order.end(), reversed.begin(), reversed.end());
-    shape.insert(shape.end(), taps.begin(), taps.end());
+    turned.insert(turned.end(), taps.begin(), taps.end());
     v = op(Op::transpose, {v}, {{"axes", order}});
-    v = op(Op::reshape, {v}, {{"shape", shape}});
+    v = op(Op::reshape, {v}, {{"shape", turned}});
     std::vector<int64_t> around;
     for (int side = 0; side < 2; ++side)
       for (int64_t j : taps)
@@ -430,8 +398,8 @@ private:
       joined.push_back(exprs.mul(places, exprs.constant(strides[d])));
       first[d + 2] = exprs.constant(padding[d]);
     }
-    y = reshape(op(Op::transpose, {reshape(y, apart)}, {{"axes", between}}), joined);
-    y = op(Op::slice, {y, shape_of(first), shape_of(result)}, {});
+    y = reshaped(op(Op::transpose, {reshaped(y, apart)}, {{"axes", between}}), joined);
+    y = op(Op::slice, {y, shape(first), shape(result)}, {});
     return scale(binding, *x, *w, y, true);
   }
 
@@ -442,17 +410,17 @@ private:
     const auto of_result = [&](ValueId value, ExprId channels) {
       Dims dims(convolves ? rank : 1, module().exprs.constant(1));
       dims[convolves ? 1 : 0] = channels;
-      return value.valid() && status_.ok() && !is_one(value) ? reshape(value, dims) : value;
+      return value.valid() && status_.ok() && !is_one(value) ? reshaped(value, dims) : value;
     };
     const ExprId channels =
         type_of(binding.result()).dims[convolves ? 1 : type_of(binding.result()).dims.size() - 1];
-    const ValueId one = status_.ok() ? reshape(x.scale, {}) : ValueId();
+    const ValueId one = status_.ok() ? reshaped(x.scale, {}) : ValueId();
     ValueId y = op(
         Op::mul,
         {cast(sums, DType::f32),
          op(Op::mul, {cast(of_result(w.scale, channels), DType::f32), cast(one, DType::f32)}, {})},
         {});
-    if (const ValueId bias = operand(binding, 2); bias.valid() && status_.ok())
+    if (const ValueId bias = source().operand_of(binding, 2); bias.valid() && status_.ok())
       y = op(Op::add, {y, cast(of_result(mapped(bias), channels), DType::f32)}, {});
     y = cast(y, type_of(binding.result()).dtype);
     if (!status_.ok())
@@ -471,9 +439,6 @@ private:
   std::vector<uint32_t> blocks_;              // that are open
   std::map<std::string, size_t> kept_;
   size_t products_ = 0;
-  SourceLocation location_{};
-  std::string hint_;
-  Status status_;
 };
 
 } // namespace

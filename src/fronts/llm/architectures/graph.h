@@ -78,9 +78,7 @@ public:
     return op(ir::Op::rms_norm, {x, small_weight(name, {width})}, {{"epsilon", epsilon}});
   }
   bool has_tensor(std::string_view name) const { return weights_.file().find_tensor(name); }
-  ir::DType dtype_of(ir::ValueId value) {
-    return builder_.module().types[builder_.function().value(value).type].dtype;
-  }
+  ir::DType dtype_of(ir::ValueId value) { return builder_.type_of(value).dtype; }
 
   /// Appends the function to the module; inputs are what came before the first weight.
   Status finish(std::vector<ir::ValueId> results);

@@ -109,7 +109,7 @@ EntryPtr blocks_for_product(Call &c) {
   const std::optional<size_t> axis = ir::normalize_axis(of_axis, 2);
   if (quants.dims.size() != 2 || scales.dims.size() != 2 || !axis ||
       (quants.dtype != DType::i8 && quants.dtype != DType::u8) ||
-      (scales.dtype != DType::f32 && scales.dtype != DType::f16 && scales.dtype != DType::bf16) ||
+      (scales.dtype != DType::f32 && !is_half(scales.dtype)) ||
       !is_right_operand(c, c.node.outputs[0], *axis == 1))
     return nullptr;
   const bool by_rows = *axis == 1;
