@@ -269,8 +269,8 @@ static bool selects(ir::Op op) { return is_extreme(op) || op == ir::Op::resize; 
 /// dtype.
 bool PrecisionChoices::views(const Binding &binding) const {
   const ir::Op op = ir::op_of(binding);
-  return ir::op_info(op).storage == ir::OpStorage::view && op != ir::Op::cast &&
-         op != ir::Op::concat && precision_[binding.first_result] == Precision::follow;
+  return ir::op_info(op).storage == ir::OpStorage::view &&
+         precision_[binding.first_result] == Precision::follow;
 }
 
 /// Makes ops narrow that move, select or scale f32 values, and recurrent layers, if all readers of
@@ -410,9 +410,7 @@ void PrecisionChoices::move_rounded() {
     if (binding.kind != BindingKind::op || binding.result_count != 1 ||
         precision_[binding.first_result] != Precision::follow || uses.is_yielded(binding.result()))
       return false;
-    const ir::Op op = ir::op_of(binding);
-    return views(binding) || op == ir::Op::gather || op == ir::Op::gather_elements ||
-           op == ir::Op::gather_nd;
+    return ir::moves_elements(ir::op_of(binding));
   };
   const auto reads_so = [&](const Binding &reader, ValueId value) {
     const auto operands = function_.operands_of(reader);

@@ -79,7 +79,7 @@ private:
     case BindingWork::computes:
       if (ir::writes_operand(binding))
         write(operands[0]);
-      if (ir::op_info(ir::op_of(binding)).storage != ir::OpStorage::fresh)
+      if (ir::shares_bytes(ir::op_of(binding)))
         join_results(binding, operands[0]);
       return;
     case BindingWork::controls:

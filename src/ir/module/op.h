@@ -81,7 +81,10 @@ enum class OpWide : uint8_t {
 /// Whose bytes an op's results are.
 enum class OpStorage : uint8_t {
   fresh,   // their own
+  copied,  // their own, and each element is one of the first operand's
   view,    // those of the first operand, where LegalizeOps can (ops/emit/element_ops.h)
+  retyped, // likewise, in another dtype
+  joined,  // likewise, those of all operands
   written, // those of the first operand, which the op writes
 };
 
@@ -124,6 +127,7 @@ inline bool convolves_floats(OpImages images) {
 struct OpInfo {
   std::string_view name;
   uint32_t least_operands, most_operands;
+  uint32_t absent_operands; // a bit each: those that may be absent
   uint32_t most_results;    // 1, or more where the number follows from attributes (split)
   OpPattern pattern;        // of the op in general; op_pattern says it of one with its types
   OpPart part;
@@ -176,6 +180,18 @@ DType op_dtype(Op op, std::span<const Attribute> attributes, std::string_view na
 inline bool writes_operand(Op op) { return op_info(op).storage == OpStorage::written; }
 inline bool writes_operand(const Binding &binding) {
   return binding.kind == BindingKind::op && writes_operand(op_of(binding));
+}
+
+/// Whether results may lie in operands' bytes.
+inline bool shares_bytes(Op op) {
+  const OpStorage storage = op_info(op).storage;
+  return storage != OpStorage::fresh && storage != OpStorage::copied;
+}
+
+/// Whether each element of the op's results is one of the first operand's, whatever it is.
+inline bool moves_elements(Op op) {
+  const OpStorage storage = op_info(op).storage;
+  return storage == OpStorage::view || storage == OpStorage::copied;
 }
 
 /// Whether a binding may change memory that others read. Killed memory is gone, which counts.

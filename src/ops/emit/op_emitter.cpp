@@ -97,7 +97,7 @@ bool OpEmitter::begins_aligned(size_t i) {
     if (made->kind == ir::BindingKind::view) {
       offset = function.exprs_of(*made)[0];
     } else if (made->kind == ir::BindingKind::op) { // that is no launch yet
-      if (ir::op_info(ir::op_of(*made)).storage == ir::OpStorage::fresh)
+      if (!ir::shares_bytes(ir::op_of(*made)))
         return true;
       const auto view = view_of(builder_.module(), function, *made);
       if (!view)

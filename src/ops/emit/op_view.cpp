@@ -19,8 +19,18 @@ public:
         x_(module.types[operands[0]]) {}
 
   Result<std::optional<OpView>> run() {
-    if (ir::op_info(op_).storage != ir::OpStorage::view)
+    switch (ir::op_info(op_).storage) {
+    case ir::OpStorage::fresh:
+    case ir::OpStorage::copied:
+    case ir::OpStorage::written:
       return std::optional<OpView>();
+    case ir::OpStorage::retyped:
+      return itself(x_.dtype == result(0).dtype);
+    case ir::OpStorage::joined:
+      return itself(operands_.size() == 1);
+    case ir::OpStorage::view:
+      break;
+    }
     if (op_ == Op::reshape)
       return at(exprs().constant(0));
     if (op_ == Op::transpose)
@@ -29,12 +39,8 @@ public:
       return sections();
     if (op_ == Op::slice)
       return slice();
-    if (op_ == Op::broadcast_to)
-      return itself(x_.dims == result(0).dims);
-    if (op_ == Op::cast)
-      return itself(x_.dtype == result(0).dtype);
-    CUGRT_CHECK(op_ == Op::concat); // the rows' other views
-    return itself(operands_.size() == 1);
+    CUGRT_CHECK(op_ == Op::broadcast_to);
+    return itself(x_.dims == result(0).dims);
   }
 
 private:

@@ -110,14 +110,19 @@ Status Inference::check_equal(ExprId a, ExprId b, const std::string &what) const
                " and " + text(b) + (constants ? "" : "; use match to require it"));
 }
 
-/// Whether an op's window has as many dimensions as its operands: lists that are not given are 1s,
-/// or 0s.
-static bool takes_any_axes(Op op) { return op == Op::conv_transpose || op == Op::conv_integer; }
+/// Whether a list is empty by the op's row: its length follows from operands, and its elements are
+/// 1s, or 0s, where it is not given.
+static bool follows_operands(Op op, std::string_view name) {
+  return std::ranges::any_of(op_attributes(op), [&](const OpAttribute &attribute) {
+    return attribute.name == name &&
+           attribute.default_value == AttributeValue(std::vector<int64_t>());
+  });
+}
 
 Result<std::vector<int64_t>> Inference::window_list(std::string_view name, size_t axes,
                                                     int64_t least) const {
   std::vector<int64_t> list = op_integers(op, attributes, name);
-  if (list.empty() && takes_any_axes(op))
+  if (list.empty() && follows_operands(op, name))
     list.assign(axes, least);
   const bool fits = std::all_of(list.begin(), list.end(), [&](int64_t value) {
     return value >= least && value <= kMaxWindow;
@@ -134,7 +139,7 @@ Result<std::vector<int64_t>> Inference::window_list(std::string_view name, size_
 Result<std::vector<std::array<int64_t, 2>>> Inference::paddings(size_t axes,
                                                                 std::string_view name) const {
   std::vector<int64_t> list = op_integers(op, attributes, name);
-  if (list.empty() && takes_any_axes(op))
+  if (list.empty() && follows_operands(op, name))
     list.assign(axes, 0);
   const bool sides = list.size() == 2 * axes; // before all of them, then after
   if (!sides)

@@ -35,8 +35,7 @@ Status Inference::check_operands() const {
   }
   for (size_t i = 0; i < operands.size(); ++i) {
     if (!operands[i].valid()) {
-      const bool may_be_absent = op == Op::cache_write && i == 2;
-      if ((i < row.least_operands && !may_be_absent) || op == Op::concat)
+      if (i >= 32 || !(row.absent_operands >> i & 1))
         return wrong(number(i) + " may not be absent");
       continue;
     }

@@ -11,7 +11,9 @@ namespace cugrt::ir {
 namespace {
 
 // The fields of a row.
-#define takes(least, most) least, most
+#define takes(least, most) least, most, UINT32_MAX << least
+#define takes_all(least, most) least, most, 0
+#define takes_without(least, most, operand) least, most, UINT32_MAX << least | 1U << operand
 #define gives(results) results
 #define fuse(pattern) OpPattern::pattern
 #define part(which) OpPart::which
@@ -29,6 +31,8 @@ constexpr OpInfo kOps[] = {
 #include "ops/table/ops.def"
 };
 #undef takes
+#undef takes_all
+#undef takes_without
 #undef gives
 #undef fuse
 #undef part

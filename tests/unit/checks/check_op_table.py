@@ -50,7 +50,7 @@ def lines_of(path):
         said = " ".join(line[2:].strip() for line in said.splitlines()).replace("|", "\\|")
         row = re.sub(r"\s+", " ", row).replace('" "', "")  # one text in two pieces
         name, takes, gives, _, fuse, part, zeros, precision, wide, storage, _, images, counts, has = fields_of(row)
-        least, most = inner(takes).split(", ")
+        least, most, *_ = inner(takes).split(", ")
         attributes = [attribute(text) for text in fields_of(f"has(-, {inner(has)})")[1:] if text]
         count = least if least == most else f"{least} to {most}"
         facts = (f"{count}: {said}" if said else count, inner(gives), "; ".join(attributes),

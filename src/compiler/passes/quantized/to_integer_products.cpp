@@ -27,7 +27,6 @@
 #include "ops/emit/op_emitter.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <unordered_map>
 
@@ -36,12 +35,6 @@ namespace cugrt::passes {
 namespace {
 
 using ir::Attribute;
-
-/// Results that have elements of operand 0, and nothing else.
-constexpr std::array kMoves = {Op::reshape,      Op::transpose, Op::slice,     Op::split,
-                               Op::broadcast_to, Op::gather,    Op::embedding, Op::max_pool2d};
-
-bool is_move(Op op) { return std::ranges::find(kMoves, op) != kMoves.end(); }
 
 bool is_convolution(Op op) { return ir::op_info(op).images == ir::OpImages::convolves; }
 
@@ -90,7 +83,7 @@ protected:
       done = multiply(binding, op);
     else if (op == Op::conv_transpose)
       done = spread(binding);
-    else if (is_move(op))
+    else if (ir::moves_elements(op) || op == Op::max_pool2d)
       done = move(binding, op);
     else if (op == Op::concat)
       done = concatenate(binding);
