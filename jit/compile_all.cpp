@@ -1,6 +1,6 @@
 // Compiling many kernels in parallel, with results and errors that do not depend on the threads.
 //
-// What the cache has is taken first. The rest is shared out to threads; each drives a compiling
+// Kernels in the cache are taken first. Threads share the rest; each drives a compiling
 // process of its own, since NVRTC would let only one of them compile in this process. Where there
 // is no such program, or nothing to gain from it, the threads compile here.
 #include "jit/compiler.h"

@@ -171,7 +171,7 @@ constexpr uint32_t kJointWork = 2048;
 
 class Ranger {
 public:
-  /// With limits, every sum asks for its parts again, so results are kept. `multiplies_out`:
+  /// Keeps results, since under limits every sum asks for its parts again. `multiplies_out`:
   /// multiplies the root out, without limits too.
   Ranger(const ExprPool &pool, ExprId root, const Domain &domain, bool multiplies_out = false)
       : pool_(pool), domain_(domain), root_(root), multiplies_out_(multiplies_out),

@@ -74,7 +74,7 @@ public:
     return phase_by_tiles(count_tiles(part_columns_, kStreamColumns));
   }
 
-  /// Likewise for parts whose products another phase computes.
+  /// Writes a phase for parts whose products another phase computes.
   Result<ProductPhase> write_phase_of_heads() {
     count("rows", kernel_.rows);
     int64_t tiles = 0;

@@ -5,9 +5,9 @@
 //   %y = alloc : tensor<[n, 32], f32>
 //   launch @fused_matmul_add_relu_f32(%x, %w, %y, n, 32, 64, .., %b, 32)
 //
-// What no kernel can be made of, in whole or in part, becomes its ops again, for LegalizeOps. How a
-// group is split stands in fused_group.h. Results are the same, bit for bit, as those of
-// the ops one by one. Groups that nothing calls any longer are removed.
+// A group of which no kernel can be made, whole or in parts, becomes its ops again, for
+// LegalizeOps. fused_group.h says how a group is split. Results are the same, bit for bit, as those
+// of the ops one by one. Groups that nothing calls any longer are removed.
 #include "base/check.h"
 #include "compiler/fused/fused_group.h"
 #include "compiler/ir_names.h"

@@ -10,7 +10,7 @@
 //                                                %h = cast(%w) {dtype = f16}
 //                                                return %h
 //
-// What several functions compute alike is a weight of the first one's function for all of them.
+// If several functions compute the same, the first one's function gives the weight to all of them.
 //
 // Results that share what they are computed from are one function's. Others are shared out among
 // functions that take few bytes each: what a function takes is on the device while it runs only.

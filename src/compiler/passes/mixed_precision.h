@@ -114,7 +114,8 @@ private:
   const ir::Function &function_;
   ir::DType narrow_dtype_;
   const bool narrows_moves_; // as the table has it
-  // By value; read_whole_: as f32, by other than elementwise ops; of_weights_: and constants alone.
+  // A bit a value. read_whole_: ops that are not elementwise read it as f32; of_weights_: it
+  // follows from weights and constants alone.
   std::vector<bool> f32_, written_, constant_, of_weights_, narrow_, rounds_, read_narrow_,
       read_as_f32_, read_whole_;
   std::vector<Precision> precision_; // by first result of an op

@@ -1,10 +1,10 @@
 // Finds whether rows that a bucket adds could change others; PadToBuckets asks before it
 // pads.
 //
-// What callers bring must stand in front along each dimension of each value, and what is added
-// behind. Both are followed through ops, calls, matches and blocks. Where a binding makes one
-// element of many along a padded dimension, or moves elements across it, what was added would count
-// among what the caller brought, and that is refused:
+// Callers' elements must stand in front along each dimension of each value, and added ones behind.
+// Both are followed through ops, calls, matches and blocks. Where a binding makes one element of
+// many along a padded dimension, or moves elements across it, what was added would count among what
+// the caller brought, and that is refused:
 //
 //   zeros count for nothing   sums, contractions, windows of convolutions: legal where all that was
 //                             added is known to be zero (a parameter's rows, relu of them, ...)

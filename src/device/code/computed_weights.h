@@ -21,7 +21,7 @@ struct ComputedWeight {
 /// Returns the function and result that compute `param`; none: the session's weights give it.
 std::optional<ComputedWeight> computed_weight(const plan::Plan &plan, const plan::Param &param);
 
-/// By function: whether some weight is a result of it.
+/// Whether some weight is a result of a function; by function.
 std::vector<bool> functions_of_weights(const plan::Plan &plan);
 
 /// For each parameter: whether it is a weight whose bytes runs of the function use. A weight that

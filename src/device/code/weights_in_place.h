@@ -4,8 +4,8 @@
 // A tensor is read in place if it is shared (HostTensor), has at least a page of bytes, and begins
 // at a multiple of 16 bytes, which is what kernels move at a time. Others are as well uploaded.
 //
-// Of a group they leave: their registration ends, so that the system may take the pages, and is
-// made anew for their return, at the same address of the host.
+// A group's weights may leave: their registration ends, so that the system may take the pages, and
+// is made anew when they return, at the same address of the host.
 #pragma once
 
 #include "device/code/weight_memory.h"

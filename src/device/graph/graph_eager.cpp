@@ -57,7 +57,7 @@ Status GraphCache::launch_steps(const RunBinding &run, Range steps, EagerReason 
   return {};
 }
 
-/// As the nodes do: reads a loop's condition before its body runs, from where the body sets it.
+/// Reads a loop's condition before its body runs, from where the body sets it, as the nodes do.
 Status GraphCache::launch_conditional(const RunBinding &run, uint32_t step, EagerReason reason,
                                       driver::StreamRef stream) {
   const plan::Function &function = run.function;

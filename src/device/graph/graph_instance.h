@@ -35,7 +35,7 @@ public:
   bool can_move_bases(const RunBinding &run) const {
     return frame_serial_ == run.moves_since && nodes_.can_patch();
   }
-  /// As rebind(), when can_move_bases(); after an error the instance must be destroyed.
+  /// Rebinds where can_move_bases(); after an error the instance must be destroyed.
   Result<PatchCounts> move_bases(const RunBinding &run);
 
   Status launch(driver::StreamRef stream, const std::string &name) const {
@@ -54,7 +54,7 @@ public:
   uint64_t last_launch = 0;
 
 private:
-  /// What a base that moves changes, with addresses of the fields: what move_bases() reads.
+  /// The fields that a moved base changes, by their addresses; move_bases() reads them.
   struct alignas(64) BasePatch {
     GraphValues::BasePlace base;
     GraphNodes::Place node; // of its only argument

@@ -224,7 +224,7 @@ private:
   std::vector<driver::GraphNode> ends_; // what stands for a node where others wait for it
   std::map<uint32_t, Handles> handles_; // by conditional
   AddedNodes made_;
-  // What the node that is being added waits for: whole, and up to a trigger.
+  // Predecessors of the node that is being added: whole ones, and those up to a trigger.
   std::vector<driver::GraphNode> after_, early_;
 };
 
@@ -389,7 +389,7 @@ uint64_t GraphNodes::take_over(const RunChanges &changes) {
       });
 }
 
-/// Of a node that is, was or will be disabled.
+/// Sets a node that is, was or will be disabled.
 Status GraphNodes::set_node(const RunBinding &run, uint32_t node) {
   const std::string &name = values_.step_of(run, node).name;
   uint8_t marks = marks_[node];

@@ -71,7 +71,7 @@ public:
     return exec_.launch(stream, name);
   }
 
-  /// Where what a setter takes of a node lies; valid as long as the nodes.
+  /// The place of what a setter takes of a node; valid as long as the nodes.
   struct Place {
     const uint8_t *mark = nullptr;
     driver::GraphNode node = nullptr;
@@ -97,8 +97,8 @@ public:
   bool is_timed() const { return options_.timed; }
   driver::GraphRef graph() const { return graph_.ref(); }
   driver::GraphNode node(uint32_t number) const { return added_.nodes[number]; }
-  /// Of nodes that are verified: the graph of each level, and what stands for each node where
-  /// others wait for it.
+  /// For verifying nodes: the graph of each level, and the node that others wait for in the place
+  /// of each one.
   std::span<const driver::GraphRef> graphs() const { return added_.graphs; }
   std::span<const driver::GraphNode> ends() const { return added_.ends; }
   /// Whether the class's predecessor number `edge` is joined by a programmatic edge.

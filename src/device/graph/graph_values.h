@@ -12,16 +12,16 @@
 
 namespace cugrt::runtime {
 
-/// What a rebind did.
+/// The outcome of a rebind.
 struct PatchCounts {
   uint64_t fields = 0;    // node parameters that changed
   uint64_t evaluated = 0; // expressions and addresses that had to be computed for that
   bool rebuild = false;   // nothing is set: the run needs an instance of its own
 };
 
-/// What a run changes of an instance: the inputs that differ, and what of the class's values and
-/// dims, by number, becomes another with them. Whoever patches instances keeps one for all of them,
-/// so that a patch takes no memory.
+/// The changes that a run makes to an instance: the inputs that differ, and by number the class's
+/// values and dims that differ with them. Whoever patches instances keeps one for all of them, so
+/// that a patch takes no memory.
 struct RunChanges {
   struct NewValue {
     uint32_t number;
@@ -54,7 +54,7 @@ public:
   /// Evaluates what depends on inputs that differ in the run. The values stay as they are.
   /// `changes` has room for the class, and becomes what the patch on its way changes.
   Status compare(const RunBinding &run, RunChanges &changes);
-  /// What compare() has found takes the place of what was. Returns the number of fields. Calls
+  /// Puts the values that compare() found into place. Returns the number of fields. Calls
   /// `argument` with each node that has another value, a node possibly several times, and `dims`
   /// with each node, its dimensions and whether these enable or disable it.
   template <class Argument, class Dims>
@@ -107,7 +107,7 @@ public:
       }
     return fields;
   }
-  /// What the patch on its way changes, for errors; empty: there is none.
+  /// The changes of the patch on its way, for errors; empty: there is none.
   void set_changes(std::span<const InputChange> changes) { changes_ = changes; }
 
   const LoadedCode &code() const { return code_; }
@@ -123,7 +123,7 @@ public:
   const uint64_t *arguments(uint32_t node) const {
     return arguments_.data() + topology_->first_argument[node];
   }
-  /// As a launch takes them.
+  /// The parameters in the form that a launch takes.
   driver::LaunchParams launch_params(const RunBinding &run, uint32_t node);
   const StepVariant &variant_of(const RunBinding &run, uint32_t node) const {
     return run.program.variants[topology_->variants[node]];
@@ -160,7 +160,7 @@ private:
   std::vector<uint64_t> arguments_; // of all nodes
   std::vector<void *> pointers_;    // into arguments_, which never moves: to each argument
   std::vector<LaunchDims> dims_;    // of each node
-  /// What the patch that is on its way changes; else empty.
+  /// The changes of the patch that is on its way; else empty.
   std::span<const InputChange> changes_;
 };
 

@@ -246,7 +246,7 @@ Status NodeVerifier::verify() const {
       !api_.GraphMemcpyNodeGetParams || !api_.GraphMemsetNodeGetParams)
     return Status::error(Code::unsupported, "this driver does not read nodes back");
   for (uint32_t node = 0; node < topology_.node_count(); ++node) {
-    // What cannot be disabled is an empty node where it is not to run.
+    // A node that cannot be disabled is an empty one where it must not run.
     if (topology_.left_out[node] || (!values_.dims(node).enabled && nodes_.is_fixed(run_, node)))
       continue;
     switch (read_back_of(variant_of(node))) {

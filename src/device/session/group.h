@@ -8,8 +8,8 @@
 //   run of B                                    lock [record A's end | wait for it | launches] ...
 //
 // So runs of one session after each other neither record nor wait. On a caller's stream, which may
-// be captured or end later, the run itself records its end. What the host does between two launches
-// of a run is done under the lock, too. Weights, results, constants, state and counters are each
+// be captured or end later, the run itself records its end. The host works between two launches of
+// a run under the lock, too. Weights, results, constants, state and counters are each
 // session's own.
 #pragma once
 

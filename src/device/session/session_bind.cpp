@@ -1,7 +1,7 @@
 // Binds a run's arguments and results to a session's function.
 //
-// By what differs from the binding that was checked last (last_binding.h): nothing (no work),
-// addresses only (which it takes over), anything else (bind(), which makes every check).
+// The difference from the binding that was checked last (last_binding.h) decides: nothing means no
+// work, addresses alone are taken over, and anything else goes to bind(), which makes every check.
 #include "device/program/symbol_binding.h"
 #include "device/session/function_state.h"
 #include "device/session/session.h"
@@ -231,7 +231,7 @@ Status Session::arena_error(Status status, const FunctionState &state, size_t ar
           std::to_string(bytes) + " bytes for function @" + state.run.function.name);
 }
 
-/// As cover(), before any data of a run lies in an arena: only now can an arena move. A function
+/// Calls cover() before any data of a run lies in an arena: only now can an arena move. A function
 /// that learns sizes from calls or matches gets all of an arena that may have to move.
 Status Session::cover_from_start(FunctionState &state) {
   if (!arenas_move_)

@@ -62,7 +62,7 @@ public:
   const Host *host(size_t i);
   /// Elements of an integer input, which must be known, or may be read by the host.
   std::vector<E> exprs(size_t i, bool may_read = true);
-  /// Likewise as numbers.
+  /// The same elements as numbers.
   Ints constants(size_t i);
   std::vector<double> reals(size_t i);
   double real(size_t i, double otherwise);
@@ -175,7 +175,7 @@ struct Activation {
   size_t parameters; // alpha, or alpha and beta
   std::optional<double> alpha{}, beta{}; // a node's own, else ONNX's
 };
-/// With ONNX's parameters; null if there is none of that name.
+/// The activation with ONNX's parameters; null if none has that name.
 const Activation *find_activation(std::string_view name);
 V activated(Call &c, const Activation &activation, V x);
 

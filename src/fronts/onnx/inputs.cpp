@@ -328,7 +328,7 @@ Status Importer::known_dims() const {
   return {};
 }
 
-/// Likewise for --bounds, at the end: a host integer is a symbol only if it has become one.
+/// Checks --bounds at the end: a host integer is a symbol only if it has become one.
 Status Importer::known_bounds() {
   if (options_.fix_given || !learnt_.dims.empty())
     return {}; // symbols that are numbers now

@@ -30,7 +30,7 @@ std::vector<cugrt::Value> values_of(const std::vector<Argument> &arguments);
 /// Floats are drawn from [-1, 1), integers from [0, 8), so that ids and counts stay small.
 Array random_array(int32_t dtype, const std::vector<int64_t> &dims, std::mt19937 &engine);
 
-/// Of an integer or a shape, with commas.
+/// The numbers of an integer or a shape, with commas between.
 std::string integers_text(const cugrt::Value &value);
 
 /// A tensor of the device, copied.

@@ -24,7 +24,7 @@ struct Beside {
   uint64_t missed = 0;
 };
 
-/// With `symbols`; what is not set has its least value.
+/// Makes arguments for `symbols`; a symbol that is not set has its least value.
 std::vector<Argument> arguments_of(const Model &model, Symbols symbols) {
   for (const auto &missing : model.least_of_missing(symbols))
     symbols.push_back(missing);
@@ -105,7 +105,7 @@ Beside measure(Model &model, const ModelOptions &given, const DeadlineOptions &o
           runs.session.missed_deadlines()};
 }
 
-/// Of a run of its own, behind one that is not counted.
+/// Measures a run of its own, after one that is not counted.
 std::optional<TimedNode> longest_node(Model &model, const Symbols &symbols) {
   const std::vector<Argument> arguments = arguments_of(model, symbols);
   const std::vector<cugrt::Value> values = values_of(arguments);

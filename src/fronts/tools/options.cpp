@@ -153,7 +153,7 @@ void add_planning_options(CLI::App &command, PlanningOptions &options) {
           "f16, bf16 or tf32: products of an f32 model are computed in it, as --option mixed.dtype "
           "says")
       ->check(CLI::IsMember({"f16", "bf16", "tf32"}));
-  // Behind --precision, which is an option of a pass, too.
+  // It stands behind --precision, which sets an option of a pass, too.
   repeatable(command.add_option_function<Texts>(
       "--option",
       [&options](const Texts &given) {

@@ -79,8 +79,8 @@ struct PlanningOptions {
       throw UserError("a pack is planned already; options of planning go with cugrt compile");
   }
 
-  /// Of a cugrt_plan_options, cugrt_compile_options or cugrt_pack_options, which then refers to
-  /// what this holds.
+  /// Fills a cugrt_plan_options, cugrt_compile_options or cugrt_pack_options, which then refers to
+  /// strings of this.
   template <class Options> void apply(Options &options) const {
     options.policy = policy;
     options.max_lanes = max_lanes;
@@ -96,12 +96,12 @@ private:
 };
 void add_planning_options(CLI::App &command, PlanningOptions &options);
 
-/// What an ONNX file is imported with.
+/// Options of importing an ONNX file.
 struct ImportOptions {
   std::vector<std::string> dims, bounds, bind, preprocess;
   bool every_value = false; // floating values on the device are results, too
 
-  /// Of what is no ONNX file: options beside it are an error.
+  /// Refuses these options where the model is no ONNX file.
   void require_none() const {
     if (!dims.empty() || !bounds.empty() || !bind.empty() || !preprocess.empty())
       throw UserError("--dim, --bounds, --bind and --preprocess are of ONNX files");
@@ -113,15 +113,15 @@ void add_import_options(CLI::App &command, ImportOptions &options);
 struct ModelOptions {
   std::string module, function, weights;
   std::vector<std::string> inputs;                     // as given: where a name ends, its file says
-  std::vector<Symbols> keys = std::vector<Symbols>(1); // just one of what is not measured
+  std::vector<Symbols> keys = std::vector<Symbols>(1); // one for commands that do not measure
   cugrt::RuntimeOptions runtime;
   PlanningOptions planning;
   ImportOptions import;
-  /// What is asked for is a model's time or exactness: inputs and weights that are not given are
+  /// The command measures a model's time or exactness: inputs and weights that are not given are
   /// drawn at random, and compiling is silent.
   bool is_measured = true;
 
-  /// Of a pack, which is imported and planned already.
+  /// Refuses them for a pack, which is imported and planned already.
   void require_none() const {
     planning.require_none();
     import.require_none();
@@ -132,7 +132,7 @@ void add_model_options(CLI::App &command, ModelOptions &options);
 /// --input alone.
 void add_input_option(CLI::App &command, ModelOptions &options);
 
-/// Empty pieces are pieces: CLI11's own lists drop what is empty between two commas.
+/// Keeps empty pieces, which CLI11's own lists drop.
 std::vector<std::string> split_at_commas(const std::string &text);
 
 } // namespace tool

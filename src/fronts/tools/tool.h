@@ -39,10 +39,10 @@ void add_emulate(CLI::App &app, const std::vector<std::string> &command);
 /// The file is written whole, or what was there stays (base/file.h).
 void write_whole(const std::string &path, std::string_view bytes);
 
-/// With what the library tells on stderr, as CUGRT_LOG says.
+/// Adds a log callback that writes to stderr what CUGRT_LOG asks for.
 cugrt::RuntimeOptions with_log(cugrt::RuntimeOptions options);
 
-/// By open_or_emulate().
+/// Opens the runtime by open_or_emulate().
 cugrt::Runtime open_runtime(const cugrt::RuntimeOptions &options);
 
 /// Counts loads of kernels from global memory from now on; only the emulated driver counts them.

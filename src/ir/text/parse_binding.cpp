@@ -81,7 +81,7 @@ std::vector<Operand> Parser::operands() {
   return all;
 }
 
-/// As operands(), where functions may be named too.
+/// Reads operands as operands() does; they may name functions, too.
 std::vector<Operand> Parser::operands_or_functions() {
   std::vector<Operand> all;
   expect_sign("(", "before operands");

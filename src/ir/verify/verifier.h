@@ -45,7 +45,7 @@ private:
   bool use(ValueId value, SourceLocation location, const Binding *b);
   bool use_operand(const Operand &operand, SourceLocation location, const Binding *b);
   bool check_expr(ExprId e, SourceLocation location, const char *where, bool any_symbol = false);
-  /// As check_expr(); an expression of constants must also have a value.
+  /// Checks what check_expr() does, and that an expression of constants has a value.
   bool check_size(ExprId e, SourceLocation location, const char *where);
   bool check_type(TypeId type, SourceLocation location);
 

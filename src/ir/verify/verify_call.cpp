@@ -212,7 +212,7 @@ bool FunctionVerifier::call(const Binding &b) {
   return callee_results(b, callee, symbols);
 }
 
-/// Likewise for a constraint.
+/// Whether a call may keep a constraint of its callee.
 bool FunctionVerifier::may_be_kept(const Binding &b, const Function &callee,
                                    const Constraint &constraint, std::span<const ExprId> symbols) {
   std::vector<SymbolId> used;

@@ -142,7 +142,7 @@ private:
     return {};
   }
 
-  /// Of none no file is inside.
+  /// A set without weights puts no file into the pack.
   Status take_weights(const plan::Plan &plan, const WeightSet &set) {
     CUGRT_TRY(check_weights(plan, set));
     if (set.size() == 0)

@@ -131,7 +131,7 @@ struct CodeSummary {
 
 CodeSummary summarize_code(const plan::Plan &plan);
 
-/// As lines of a report, each indented: all in one, then a line for each specialised function.
+/// Lines of a report, each indented: one for all, then one for each specialised function.
 std::string code_summary_text(const CodeSummary &summary);
 
 // Layers of a sequence of steps: stretches that repeat, so that a reader may fold them.

@@ -70,7 +70,7 @@ public:
   std::optional<Tensor> full(const Ints &dims, const Tensor &value);
 
   // --- Elements in another order and shape: choice.cpp ---
-  /// Of i32 or i64, each of which is a number.
+  /// The elements of a tensor of i32 or i64, where each is a known number.
   std::optional<Ints> numbers(const Tensor &x) const;
   std::optional<Tensor> gather(const Tensor &x, const Ints &ids, const Ints &id_dims, size_t axis);
   std::optional<Tensor> slice(const Tensor &x, std::span<const KnownSlice> slices);

@@ -89,8 +89,8 @@ namespace cugrt::codegen {
 
 namespace {
 
-/// What the kernel takes the index apart over: axes that are resized, and between them one
-/// dimension for all others.
+/// The dimensions that the kernel takes the index apart over: axes that are resized, and between
+/// them one dimension for all others.
 struct Walk {
   std::vector<ir::ExprId> size, x_size, stride;
   uint32_t resized = 0; // a bit each

@@ -87,13 +87,13 @@ struct Counting {
   /// q [B, Q, H, D], keys [B, P, G, D]: scores and sums of values are 2 D each, between them a
   /// scale and a softmax.
   Count of_attention() const { return Count(dims(0).first(3)) * size(1, 1) * (4 * size(0, 3) + 6); }
-  /// Of each pair four products and two sums.
+  /// A pair takes four products and two sums.
   Count of_rotary() const {
     const int64_t turned = op_integer(op, attributes, "dims");
     return turned ? Count(dims(0).first(dims(0).size() - 1)) * double(3 * turned) : elements(0) * 3;
   }
 
-  /// What the op's row says.
+  /// The count that the op's row states.
   Count run() const {
     switch (op) {
 #define counts(rate, operations) operations
@@ -108,8 +108,8 @@ struct Counting {
   }
 };
 
-/// Whether tensor cores may take the op, and the operand by whose dtype its rate goes; the first
-/// one of what is no product.
+/// Whether tensor cores may take the op, and the operand whose dtype decides its rate: the first
+/// one where the op is no product.
 struct Products {
   bool are = false;
   size_t weights = 0;

@@ -8,14 +8,15 @@
 //   .. quantised ..                                     %r = relu(%y)
 //                                                       .. quantised ..
 //
-// What follows joins the product's kernel in FuseOps, so that it stores bytes. Weights stay bytes
+// Later ops join the product's kernel in FuseOps, so that it stores bytes. Weights stay bytes
 // in memory. x has one scale and zero point; weights have one, or one a channel or column.
 //
 // A transposed convolution is one by weights in another order, whose channels are phases: a
 // transposition puts them between one another.
 //
-// What only moves elements moves the bytes, which are dequantised behind it; so does a maximum over
-// windows, since a scale above 0 keeps their order. What is quantised again as it was is the bytes.
+// Ops that only move elements move the bytes, which are dequantised behind them; so does a maximum
+// over windows, since a scale above 0 keeps their order. Values quantised again alike are the
+// bytes.
 //
 // Products stay where the sums of so many bytes may not fit into 32 bits, and convolutions before
 // tensor cores multiply bytes. The dequantised values are dead where nothing else reads them:

@@ -19,15 +19,15 @@ struct PlannerOptions {
   std::string target{};              // named profile, kept in the plan
   uint32_t max_region_nodes = 10000; // steps; at most kMaxRegionNodes
   uint32_t max_lanes = 0;            // steps of a region side by side, 1 to 32; 0: no limit
-  /// Of policy patch: branches and loops over device scalars become conditional nodes of the region
-  /// around them, where nothing in them needs the host; off: the host runs all of them.
+  /// Under policy patch, branches and loops over device scalars become conditional nodes of the
+  /// region around them, where nothing in them needs the host; off: the host runs all of them.
   bool conditional_nodes = true;
   bool cooperative_bodies = false; // what is launched cooperatively may be in them
   /// Edges between kernels that are written with wait and trigger are marked as programmatic.
   bool programmatic_edges = true;
 };
 
-/// What the policy and other options come to. Nothing behind this asks for the policy.
+/// The choices that follow from the policy and other options. No later part asks for the policy.
 struct PlanningChoices {
   bool published_regions;  // by the published rules; else only true dynamism ends a region
   bool inlines_calls;      // before storage is planned; else calls stay

@@ -42,7 +42,7 @@ Status tokenize(const cugrt_llm_model *model, const char *text, size_t size_byte
   return {};
 }
 
-/// None if there is no text.
+/// Reads a text's JSON; a null pointer gives None.
 Result<jinja::Value> read_json(std::string_view what, const char *json, size_t size_bytes) {
   if (!json)
     return jinja::Value(jinja::None{});

@@ -63,8 +63,8 @@ struct DecoderOptions {
   /// Rows of each place that a step of @decode takes in: its token, and drafts of the next ones
   /// from its own text, which the step verifies; at most kMostRows. 1: no drafts.
   int64_t rows = 1;
-  /// Beside @prefill and @decode also @prefill_lora and @decode_lora, which add an adapter of this
-  /// layout to products; none: of adapters nothing is known.
+  /// The module also has @prefill_lora and @decode_lora, which add an adapter of this layout to
+  /// products; none: it knows nothing of adapters.
   std::shared_ptr<const LoraLayout> lora{};
 };
 

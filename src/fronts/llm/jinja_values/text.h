@@ -35,11 +35,11 @@ struct TextTraits : std::char_traits<char32_t> {
 using Text = std::basic_string<char32_t, TextTraits>;
 using TextView = std::basic_string_view<char32_t, TextTraits>;
 
-/// Of valid UTF-8.
+/// The text's bytes are valid UTF-8.
 Text text_of(std::string_view utf8, bool trusted = true);
 std::string utf8_of(TextView text);
 
-/// As Python's str.isspace.
+/// Answers as Python's str.isspace.
 bool is_space(char32_t c);
 /// Whether a name may have the character: digits, letters and '_' of ASCII, and all beyond ASCII.
 bool is_name(char32_t c);

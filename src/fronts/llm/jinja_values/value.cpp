@@ -14,7 +14,7 @@ static size_t depth_of(const Value &value) {
   return dict ? dict->depth : 0;
 }
 
-/// With a limit, since elements may be shared.
+/// The sum, up to a limit, since elements may be shared.
 static size_t sum(size_t a, size_t b) { return std::min(a + b, SIZE_MAX / 4); }
 
 static bool is_equal_list(const List &a, const List &b) {

@@ -146,7 +146,7 @@ struct Callable {
 };
 
 Value undefined(std::string what);
-/// Of constants and of the caller's values, without a meter.
+/// Make constants and the caller's values, which no meter counts.
 Value make_text(Text text);
 Value make_list(std::vector<Value> values);
 Value make_dict(Dict::Entries entries);

@@ -25,7 +25,7 @@ enum TensorField { kDims = 1, kDataType, kTensorName = 8, kRawData };
 
 constexpr uint64_t kMostFileBytes = (uint64_t(1) << 31) - 1; // of protobuf
 constexpr const char *kFunctions = "cugrt.functions";
-/// Of nodes, but ONNX's own.
+/// Domains of nodes, but for ONNX's own.
 constexpr const char *kDomains[] = {"cugrt",        kFunctions,      "cugrt.host",
                                     "cugrt.extern", "cugrt.kernels", "com.microsoft"};
 

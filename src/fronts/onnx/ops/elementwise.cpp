@@ -132,9 +132,8 @@ void where(Call &c) {
   c.result(c.op(Op::where, {condition, a, b}));
 }
 
-/// By ONNX's definition in simpler ops: where x is less than the least, that; then where it is more
-/// than the most, that. So a NaN limits nothing, and where the least is more than the most, that
-/// wins.
+/// Writes ONNX's definition in simpler ops: an x less than `least` becomes that, then one more than
+/// `most` becomes that. So a NaN limits nothing, and `most` wins where `least` is more than it.
 void clip(Call &c) {
   V x = c.value(0);
   const double inf = std::numeric_limits<double>::infinity();

@@ -130,7 +130,7 @@ V integer_matmul(Call &c, V a, V b) {
   const DType dtype = c.dtype(a);
   if (ir::info(dtype).bytes_per_block < 4)
     return c.cast(c.matmul(c.cast(a, DType::f64), c.cast(b, DType::f64)), dtype);
-  // Such products do not fit into a double: one by one, then summed.
+  // Such products do not fit into a double: they are made one by one and then summed.
   const bool of_vector = c.rank(b) == 1; // then b's last axis is the one that is summed
   Dims left = c.dims(a), right = c.dims(b);
   if (!of_vector) {

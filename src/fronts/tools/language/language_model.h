@@ -15,21 +15,21 @@ using LlmAdapter = cugrt::detail::LlmHandle<cugrt_llm_adapter, &cugrt_llm_api::a
 /// Whether the file begins as GGUF files do.
 bool is_gguf(const std::string &path);
 
-/// What a session of a language model is opened with.
+/// Options of opening a session of a language model.
 struct LanguageOptions {
   LanguageOptions() { session.dtype = CUGRT_F32, session.places = 1; }
   cugrt_llm_session_options session = cugrt::detail::sized<cugrt_llm_session_options>();
   std::string lora;
   uint64_t prompt = 512, generate = 128; // tokens of a bench
 };
-/// Where a GGUF file is taken in the place of a module.
+/// Adds them to a command that takes a GGUF file in the place of a module.
 void add_language_options(CLI::App &command, LanguageOptions &options);
 
-/// Prefill and decode of a random prompt, as rows.
+/// Times prefill and decode of a random prompt, a row each.
 void bench_language_model(const std::string &path, const cugrt::RuntimeOptions &device,
                           const LanguageOptions &options, bool json);
 
-/// Of a random prompt, and of a token behind it, what the nodes of graphs take.
+/// Times the graphs' nodes for a random prompt, and for a token behind it.
 void bench_language_shares(const std::string &path, const cugrt::RuntimeOptions &device,
                            const LanguageOptions &options, const struct ShareOptions &shown);
 

@@ -48,8 +48,8 @@ Inputs parse_inputs(const std::vector<std::string> &inputs) {
   return by_name;
 }
 
-/// What was compiled; a run that finds all in the cache is silent. `user` counts what was cached
-/// before.
+/// Shows a kernel that was compiled; a run that finds all in the cache is silent. `user` counts
+/// kernels that were cached before.
 void show_compiled(void *user, size_t done, size_t total, const char *kernel, double milliseconds,
                    size_t cached) {
   if (cached != std::exchange(*static_cast<size_t *>(user), cached))
@@ -173,7 +173,7 @@ void Model::compile() {
   executable_.emplace(*runtime_, *module_, &compile);
 }
 
-/// Of every public function: a session wants them all.
+/// Draws the weights of every public function, since a session wants them all.
 void Model::draw_weights() {
   std::mt19937 engine(2);
   std::vector<std::string> drawn;

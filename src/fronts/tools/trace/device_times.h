@@ -57,7 +57,7 @@ struct NodeNames {
 };
 /// The model outlives them.
 NodeNames names_of(const Model &model);
-/// For a GGUF file's module: places are names of tensors; a node that reads none has its layer.
+/// Names the nodes of a GGUF file's module by tensors; a node that reads none has its layer.
 NodeNames names_of_language_model(const cugrt::Module &module, const std::string &source);
 
 /// Times of the nodes of one session's graphs: by CUPTI, or by events between nodes, with which it

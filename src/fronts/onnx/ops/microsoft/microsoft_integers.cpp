@@ -119,7 +119,7 @@ void qlinear_concat(Call &c) {
   output(c, c.concat(parts, c.axis(c.integer("axis", 1), c.rank(parts[0]))), 0, 2);
 }
 
-/// With weights of bytes: makes the inputs bytes once, the state in each step.
+/// A layer whose weights are bytes: it quantises the inputs once, and the state in each step.
 void lstm(Call &c) {
   V x = c.value(0), w = c.value(1), r = c.value(2);
   if (c.rank(x) != 3 || c.rank(w) != 3 || c.rank(r) != 3)
