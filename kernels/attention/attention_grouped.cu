@@ -56,8 +56,8 @@
 #define ROW_ARGUMENTS
 #endif
 
-// Of sm_120 NVRTC 13.0 takes 64 to 80 registers where it is not told that two blocks are
-// enough, and spills.
+// For sm_120 NVRTC 13.0 takes 64 to 80 registers, and spills, unless the bound says that two blocks
+// are enough.
 #if __CUDA_ARCH__ >= 1200
 #define GROUPED_BOUNDS __launch_bounds__(kThreads, 2)
 #else

@@ -19,8 +19,8 @@
 // Heads wider than 128 have tiles of 32 positions, wider than 192 of 16, and what queries have
 // beyond 128 elements waits in shared memory, as each lane will multiply it.
 //
-// As with every product, an unseen position weighs 0, and 0 times a NaN or an infinity is a NaN:
-// values of positions that a query does not see, within the length, are finite.
+// An unseen position weighs 0, and 0 times a NaN or an infinity is a NaN, as in every product: so
+// values of positions that a query does not see, within the length, must be finite.
 //
 // Dynamic shared memory: kMmaBytes.
 #pragma once

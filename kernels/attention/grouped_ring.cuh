@@ -22,7 +22,7 @@ static_assert(kCopy >= 4, "what cp.async moves");
 constexpr int kSlotRow = kPitch, kCopy = 16, kCopies = kChunks, kOwnTiles = 0;
 #endif
 constexpr int kSlotTile = kTile * kSlotRow, kSlotBytes = 2 * kSlotTile;
-// Of a warp's shared memory: what becomes T, and the ring.
+// Shared memory of a warp: its tiles that become T, and the ring.
 constexpr int kWarpBytes = kOwnTiles + STAGES * kSlotBytes;
 static_assert(STAGES >= 2 && kWarpBytes % 128 == 0 && kLeftBytes <= kWarpBytes, "there is room");
 

@@ -18,7 +18,7 @@ constexpr int kPitch = 16 * (kExchanged ? kChunks : kChunks + 1); // bytes of a 
 constexpr int kTileBytes = kTile * kPitch;                        // of keys, or of values
 static_assert(kWidth % 16 == 0 && kRowTiles <= 2, "as the rule chooses them");
 
-// Of what a warp leaves for the others: rows of values, references, sums.
+// Memory in which a warp leaves rows of values, references and sums for the others.
 constexpr int kLeftRow = kWidth + 4, // different banks
     kLeftBytes = kRowTiles * 8 * (kLeftRow + 2) * 4;
 
@@ -55,7 +55,7 @@ struct Rows {
   unsigned query[kRowTiles][kWidthTiles][2];
   float value[kRowTiles][kWidthTiles][4], sum[kRowTiles][2], reference[kRowTiles][2];
 
-  // Of rows from `begin` on, `width` elements each; is_there(row), at(row): where it begins.
+  // Begins to copy rows: is_there(row) says whether a row is there, at(row) where it begins.
   template <class IsThere, class At>
   __device__ __forceinline__ void begin(IsThere is_there, At at) {
     const int lane = threadIdx.x % 32;
@@ -90,8 +90,8 @@ struct Rows {
   template <class Hide>
   __device__ __forceinline__ void add(unsigned tile, float factor, bool is_edge, Hide hide) {
     const int lane = threadIdx.x % 32;
-    // Of the four fragments of eight positions and eight columns the second has other positions
-    // where positions are rows of the mma, and other columns where they are turned.
+    // The second of the four fragments of eight positions and eight columns has other positions if
+    // positions are rows of the mma, and other columns if they are turned.
     auto fragment_of = [&](int position, int chunk) {
       const unsigned own = tile + place_of(position, chunk);
       return [=](int d) {

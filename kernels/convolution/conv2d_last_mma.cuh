@@ -133,7 +133,7 @@ template <class M> struct LastCopies {
     move<false>(kWholeSteps ? first : first + own);
   }
 
-  // By as many elements of k; with kOneTap to the next tap's at most.
+  // Moves by as many elements of k; with kOneTap at most to the next tap's.
   template <bool kOneTap> __device__ __forceinline__ void move(int by) {
     channel += by;
     x += by;

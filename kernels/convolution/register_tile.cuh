@@ -117,8 +117,9 @@ template <int kHigh, int kWide, int kDown, int kAcross> struct RegisterTile {
   }
 };
 
-// By the channels of a block: 16 of 128 pixels, or 64 of 64. WITH_REGISTER, where it is defined, is
-// one of the two, and REGISTER_ENTRY(conv2d) is conv2d_register_16 or conv2d_register_64.
+// The channels of a block choose it: 16 of 128 pixels, or 64 of 64. WITH_REGISTER, where it is
+// defined, is one of the two, and REGISTER_ENTRY(conv2d) is conv2d_register_16 or
+// conv2d_register_64.
 template <int kRows> struct RegisterTileOf : RegisterTile<4, 4, 4, 32> {};
 template <> struct RegisterTileOf<64> : RegisterTile<8, 4, 8, 16> {};
 

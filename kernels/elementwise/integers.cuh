@@ -30,7 +30,7 @@ template <class A> __device__ A add(A a, A b) { return A(Bits(a) + Bits(b)); }
 template <class A> __device__ A sub(A a, A b) { return A(Bits(a) - Bits(b)); }
 template <class A> __device__ A mul(A a, A b) { return A(Bits(a) * Bits(b)); }
 
-// By 0 the result is 0; by -1 the negation, which wraps where the division would trap.
+// Division by 0 gives 0; by -1 it negates, which wraps where the division would trap.
 template <class A> __device__ A div(A a, A b) {
   return b == 0 ? A(0) : kSigned<A> && b == A(-1) ? neg(a) : A(a / b);
 }
@@ -62,7 +62,8 @@ template <class A> __device__ A bitwise_not(A x) { return A(~Bits(x)); }
 template <class A> __device__ A bitwise_and(A a, A b) { return A(Bits(a) & Bits(b)); }
 template <class A> __device__ A bitwise_or(A a, A b) { return A(Bits(a) | Bits(b)); }
 template <class A> __device__ A bitwise_xor(A a, A b) { return A(Bits(a) ^ Bits(b)); }
-// By a negative number or more bits than there are, all go; to the right a sign fills them.
+// Shifting by a negative number, or by more bits than there are, leaves none; to the right a sign
+// fills them.
 template <class A> __device__ A shift_left(A a, A b) {
   return (kSigned<A> && b < 0) || Bits(b) > 63 ? A(0) : A(Bits(a) << int(b));
 }

@@ -281,7 +281,7 @@ __device__ __forceinline__ int sample(const float *logits, const int *counts, co
     return 0; // no logit is a number
   const int likely = token_of(best);
   s.largest = logit_of(Word(best >> 32));
-  // Of an infinite logit nothing but itself has a weight.
+  // Beside an infinite logit no other has a weight.
   if (!(s.scale > 0.0f) || s.largest - s.largest != 0.0f)
     return likely;
 

@@ -29,7 +29,7 @@ __device__ __forceinline__ Drafts &block_drafts() {
   __shared__ Drafts drafts;
   return drafts;
 }
-// Of tokens i to i + 3.
+// Counts drafts of tokens i to i + 3.
 __device__ __forceinline__ void count_drafts(int4 &counts, int i) {
 #pragma unroll 1
   for (int d = 0; d < block_drafts().count; ++d) {
@@ -73,7 +73,7 @@ __device__ __forceinline__ Long key_of(float logit, int token) {
 
 __device__ __forceinline__ int token_of(Long key) { return int(0xffffffffu - Word(key)); }
 
-// Of a token that the sequence has, which few are.
+// Penalises a token that the sequence has; few are.
 __device__ OF_FEW float penalty(float logit, int count, float repetition, float frequency) {
   logit = logit > 0.0f ? logit / repetition : logit * repetition;
   return logit - frequency * float(count & (kInPrompt - 1));

@@ -91,7 +91,7 @@ template <int kFormat> struct BlockFormat {
     return __half2float(__ushort_as_half((unsigned short)(pair_at<kAlign>(p))));
   }
 
-  // Of the half (0 or 1) of a unit's elements, from where scales and d lie.
+  // The part of the half (0 or 1) of a unit's elements, read where scales and d lie.
   template <int kAlign>
   static __device__ __forceinline__ Part part_of(const Byte *scales, const Byte *tail, int unit,
                                                  int half) {
@@ -111,8 +111,8 @@ template <int kFormat> struct BlockFormat {
       return {half_at<kAlign>(scales), kHasLeast ? half_at<kAlign>(scales + 2) : 0.0f};
     }
   }
-  // Of a format of two or three bits: the scale of part 2 * unit + half, and from bit 4 on the
-  // least of q2_k; what it is with d.
+  // The scale of part 2 * unit + half in a format of two or three bits, and from bit 4 on the
+  // least of q2_k. narrow_part multiplies them by d.
   static __device__ __forceinline__ int scale_bits(const Byte *scales, int part) {
     if constexpr (kFormat == 26)
       return scales[part];
@@ -131,7 +131,8 @@ template <int kFormat> struct BlockFormat {
     return part_of<kAlign>(block + kScales, block + kTail, unit, half);
   }
 
-  // Of elements `place` to `place` + 3 of a unit, a multiple of 4: a byte each, not negative.
+  // The quants of elements `place` (a multiple of 4) to `place` + 3 of a unit: a byte each, not
+  // negative.
   template <int kAlign>
   static __device__ __forceinline__ unsigned quants_of(const Byte *block, int unit, int place) {
     constexpr unsigned kNibbles = 0x0f0f0f0f, kPairs = 0x03030303, kBits = 0x01010101;

@@ -23,7 +23,7 @@ constexpr int kRows = 4, kColumns = 8 / SLICES;
 // So many blocks a multiprocessor leave the registers.
 constexpr int kBlocks = sizeof(Acc) == 8 || FORMAT == FORMAT_q3_k ? 1 : 2;
 
-// Of the warp's slice of a column, whose row of w has so many units of 32 elements.
+// Adds up the warp's slice of a column, whose row of w has so many units of 32 elements.
 template <int kFormat>
 __device__ __forceinline__ void sum_column(const T *const (&row)[kRows], const Byte *w,
                                            long long column, int units, int slice,

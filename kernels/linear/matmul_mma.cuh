@@ -22,8 +22,8 @@
 
 #if defined(DTYPE_F16) || defined(DTYPE_BF16) || defined(TF32)
 
-// Of stages in shared memory, without asking for more. Blocks of 64 x 64 have 16 KiB a stage, and a
-// fourth one with SMALL_STAGES 4, in dynamic shared memory.
+// Bytes of stages in shared memory, without asking for more. Blocks of 64 x 64 have 16 KiB a stage,
+// and a fourth one with SMALL_STAGES 4, in dynamic shared memory.
 constexpr int kStagedBytes = 48 << 10, kMostStages = 4, kRowsOfTiles = 8;
 #ifndef SMALL_STAGES
 #define SMALL_STAGES 3

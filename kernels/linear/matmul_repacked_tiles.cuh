@@ -31,7 +31,7 @@ template <int kFormat, int kEach, int kWarps> struct TileForm {
   static constexpr int kGroups = kWarps == 8 && kEach == 4 ? 2 : 4, kShares = kWarps / kGroups;
   static constexpr int kRows = kEach * 8 * kShares, kColumns = 32 * kGroups, kThreads = 32 * kWarps;
   static constexpr int kSlot = kRows * kStepBytes;
-  // Of x. Of q6_k there is no room for three on devices with 100 KiB.
+  // Slots of x. Devices with 100 KiB have no room for three beside q6_k.
   static constexpr int kSlots = kFormat == 66 && kEach == 8 ? 2 : 3;
 };
 

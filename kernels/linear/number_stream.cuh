@@ -71,7 +71,7 @@ struct NumberUnit {
     __device__ __forceinline__ unsigned rows_to(unsigned r) const {
       return r < 8 ? r : r - 8 + apart;
     }
-    // Of so many rows.
+    // The bytes of so many rows.
     __device__ __forceinline__ unsigned long long bytes_of(unsigned rows) const {
       return (unsigned long long)(rows) * (k * unsigned(sizeof(T)));
     }

@@ -20,13 +20,13 @@ constexpr bool kRingHasX = false;
 constexpr bool kRingHasX = true;
 #endif
 
-// As NeighbourGroups.
+// Has the members of NeighbourGroups.
 template <bool kWhole, int kProducts, class Columns> struct GroupsOfTile {
   const Byte *w[kProducts];
   unsigned first, each, n; // place of the tile; groups of a product, and its columns
   Columns columns;
 
-  // Of a group: its product, and which it is of that one's.
+  // The product of a group, and the group's number within it.
   __device__ __forceinline__ unsigned product(unsigned group) const {
     unsigned product = 0;
 #pragma unroll
@@ -37,7 +37,7 @@ template <bool kWhole, int kProducts, class Columns> struct GroupsOfTile {
   __device__ __forceinline__ unsigned place(unsigned group) const {
     return first + (group - product(group) * each) * 16;
   }
-  // Of the first of its rows.
+  // The place of the first of its rows.
   __device__ __forceinline__ unsigned first_place(unsigned group) const {
     const unsigned own = place(group);
     return kWhole || own + 16 <= n ? own : n < 16 ? 0 : n - 16;
@@ -61,7 +61,7 @@ template <class Unit, int kProducts, class Columns>
 using StreamOfTile =
     Stream<Unit, kRowsOfRing, kRingHasX, SLOTS, GroupsOfTile<Unit::kIsWhole, kProducts, Columns>>;
 
-// Of a tile's products the first `products`.
+// Makes the stream of the first `products` products of a tile.
 template <class Unit, int kProducts, class Columns>
 __device__ __forceinline__ StreamOfTile<Unit, kProducts, Columns>
 stream_of_tile(const Byte *const (&w)[kProducts], unsigned products, long long tile, long long n,

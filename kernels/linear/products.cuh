@@ -69,9 +69,9 @@ template <int kOfTile> struct InOrderOf {
   template <class Place> __device__ __forceinline__ Place column(Place place) const {
     return place;
   }
-  // Of 16 places from `place` on (stream.cuh), where these are two runs of columns: the least one,
-  // how far it is to that of the second half, and in which of these rows the place `o` further on
-  // is.
+  // The 16 places from `place` on (stream.cuh) may be two runs of columns: these give the least
+  // column, its distance to that of the second half, and the row of the two that the place `o`
+  // further on is in.
   static constexpr bool kHasRuns = true;
   __device__ __forceinline__ unsigned least_column(unsigned place) const { return place; }
   __device__ __forceinline__ unsigned apart(unsigned) const { return 8; }
@@ -97,7 +97,7 @@ template <bool kInterleaved, bool kInSixteens, int kOfTile = COLUMNS> struct InP
     const Place within = place % Place(width);
     return place - within + element(int(within));
   }
-  // As above.
+  // The same members for columns in pairs.
   static constexpr bool kHasRuns = kInterleaved || kInSixteens;
   __device__ __forceinline__ bool has_halves(unsigned place) const {
     return !kInterleaved && kInSixteens &&

@@ -49,7 +49,7 @@ __device__ __forceinline__ void store(const unsigned (&quants)[Layout::kUnit][2]
   }
 }
 
-// Of a narrow format: all bits of the quants.
+// Stores all bits of a narrow format's quants.
 __device__ __forceinline__ void store_narrow(const unsigned (&quants)[Layout::kUnit][2], Byte *low,
                                              Byte *high) {
   unsigned words[6] = {};

@@ -71,7 +71,7 @@ template <int kFormat> struct Repacked {
   static __device__ __forceinline__ int element(int q, int e) {
     return kHasHalves ? 4 * q + e % 4 + e / 4 * 16 : 8 * q + e;
   }
-  // Of kBits of an element of block `i` of a unit, their word and the place in it.
+  // The word that holds kBits of element e of block `i` of a unit, and the place in it.
   template <int kBits> static constexpr __device__ __forceinline__ int word(int i, int e) {
     return kIsLarge && kBits == 4 ? i / 2 * 2 + e / 4 : i * kBits / 4;
   }
@@ -80,8 +80,8 @@ template <int kFormat> struct Repacked {
       return i % 2 * 4 + e / 2 % 2 * 8 + e % 2 * 16;
     return kFormat == 49 ? 4 * e : i % (4 / kBits) * 4 * kBits + e / 2 * kBits + e % 2 * 16;
   }
-  // Of a narrow format: where bit b of element e of block i is, in the lane's low bits and, behind
-  // them, its high ones.
+  // The place of bit b of element e of block i in a narrow format: in the lane's low bits and,
+  // behind them, its high ones.
   static constexpr __device__ __forceinline__ int narrow_bit(int i, int e, int b) {
     const int four = i / 4, j = e / 2, half = e % 2 * 16;
     if (kFormat == 26)
@@ -94,7 +94,7 @@ template <int kFormat> struct Repacked {
                                   : 15;
     return (word < 2 ? 2 * four + word : 4 + four) * 32 + half + place;
   }
-  // Likewise of scales: that of half h of block i, the rest of it, and the least.
+  // The places of scales: that of half h of block i, the rest of it, and the least.
   static constexpr __device__ __forceinline__ int scale_bit(int i, int h) {
     return 32 * h + i / 2 * 4 + i % 2 * 16;
   }
@@ -187,7 +187,7 @@ template <int kFormat> struct Repacked {
   static __device__ __forceinline__ unsigned bits_at(const Byte *words, int i, int e) {
     return bits_of<kBits>(words, word<kBits>(i, e) * 32 + bit<kBits>(i, e));
   }
-  // Of one byte.
+  // Takes kBits from one byte.
   template <int kBits>
   static __device__ __forceinline__ unsigned bits_of(const Byte *from, int at) {
     return from[at / 8] >> at % 8 & ((1u << kBits) - 1);
@@ -202,8 +202,8 @@ template <int kFormat> struct NarrowWords {
   static constexpr unsigned kMask = (1u << kBits) * 0x00010001u - 0x00010001u;
   unsigned word[5];
 
-  // Of the words of four blocks, the first two or, if `later`, the others, which of q2_k are then 4
-  // bits above.
+  // Takes the words of four blocks: of the first two or, if `later`, of the others, which q2_k has
+  // 4 bits above.
   __device__ __forceinline__ NarrowWords(unsigned first, unsigned second, unsigned third,
                                          bool later) {
     if constexpr (kFormat == 26) {
@@ -228,7 +228,7 @@ template <int kFormat> struct NarrowWords {
       pair[3] = word[3 + c] >> (kFourthBit - kBits * c) & kMask << kBits * c | into;
   }
 };
-// Of a unit, as lanes have it, blocks 2 p and 2 p + 1.
+// Blocks 2 p and 2 p + 1 of a unit, as lanes have it.
 template <int kFormat>
 __device__ __forceinline__ NarrowWords<kFormat> narrow_words(const unsigned *low,
                                                              const unsigned *high, int p) {
@@ -237,8 +237,8 @@ __device__ __forceinline__ NarrowWords<kFormat> narrow_words(const unsigned *low
           p % 2 == 1};
 }
 
-// Of the scales of a unit of a narrow format what lane q wants: its half's scales, and the rest of
-// them or the leasts, as two words, those of blocks q and q + 4.
+// Reads the scales that lane q wants of a unit of a narrow format: its half's scales, and the rest
+// of them or the leasts, as two words, those of blocks q and q + 4.
 template <int kFormat, bool kGlobal, int kWords>
 __device__ __forceinline__ void read_scales(unsigned (&to)[kWords], const Byte *from, int q) {
   const auto word = [&](int at) {

@@ -81,7 +81,7 @@ template <int kFormat> struct Numbers {
   // How far numbers are off whose quants begin at bit kPlace, below 0.
   template <int kPlace>
   static constexpr unsigned kLess = kBits | 0x80008000u | (kBias << kPlace) * 0x00010001u;
-  // Of such numbers.
+  // Subtracts the offset of such numbers.
   template <int kPlace = 0> static __device__ __forceinline__ unsigned subtracted(unsigned pair) {
 #ifdef DTYPE_BF16
     return pair_of(
@@ -93,7 +93,7 @@ template <int kFormat> struct Numbers {
 };
 
 #ifdef MULTIPLIES_BY_MMA
-// As multiply, of sums that begin at 0.
+// Multiplies as multiply does; sums begin at 0.
 __device__ __forceinline__ void multiply_first(float (&sum)[4], const unsigned (&a)[4], unsigned c0,
                                                unsigned c1) {
   asm volatile("mma.sync.aligned." MMA_FORM
@@ -331,7 +331,7 @@ __device__ __forceinline__ unsigned bf16_pair(float first, float second) {
 template <int kFormat> struct NarrowFactors {
   typedef NarrowWords<kFormat> Words;
   static constexpr int kBits = Words::kBits, kBias = BlockFormat<kFormat>::kBias;
-  // Of numbers that whole ones are the last bits of.
+  // A base whose last bits become whole numbers.
   static constexpr unsigned kBase = kIsF16 ? 0x64006400 : 0x43004300;
   Two by, less, fourth; // of quants; what is added to all; of pair 3 of q3_k
 
@@ -380,8 +380,8 @@ template <int kFormat> struct NarrowFactors {
   }
 };
 
-// Of the halves of blocks i and i + 4, whether the lane is in their column: of q2_k, whose lanes
-// have one half each, both columns are that of the lane's.
+// Whether the lane is in the column of each half of blocks i and i + 4. Lanes of q2_k have one half
+// each, so both columns are the lane's own.
 template <int kFormat> struct KeptColumns<kFormat, true> {
   unsigned one[4][2];
   __device__ __forceinline__ KeptColumns() {
@@ -496,7 +496,7 @@ __device__ __forceinline__ void numbers_of(const unsigned *low, const unsigned *
   }
 }
 
-// As on tensor cores, of the lane's own elements.
+// Multiplies the lane's own elements, as tensor cores do.
 template <int kFormat, int i, int kRows>
 __device__ __forceinline__ void
 block_products(const unsigned *(&low)[2], const unsigned *(&high)[2], const Right (&rows)[kRows],

@@ -39,16 +39,16 @@ template <int kFormat, int kRows, bool kAligned> struct Lane { // what a lane re
                                      : kFormat == 36
                                          ? 2
                                          : Layout::kScaleBytes * (Layout::kIsLarge ? 1 : kUnit) / 4;
-  // Of rows g and g + 8 of w.
+  // Words of rows g and g + 8 of w.
   unsigned low[2][kLowWords], high[2][kHighWords + 1], scales[2][kScaleWords], tail[2];
   RowsOfX<kRows> x; // of the unit
   Right ahead[kReadsAhead ? kUnit : 1][kRowsRead<kRows>];
-  // Of f32: sums of x over a block of the unit, or halves of it. Eight lanes want the same of all
+  // Sums of x in f32 over a block of the unit, or halves of it. Eight lanes want the same of all
   // blocks: each has those of block g, and the others ask it.
   static constexpr bool kAsks = !kIsMma && Numbers<kFormat>::kHasSums;
   float own_xs[kAsks ? 2 : 1][kRowsRead<kRows>];
 
-  // Of a whole unit.
+  // Reads x for a whole unit.
   __device__ __forceinline__ void read_ahead() {
     if constexpr (kReadsAhead)
 #pragma unroll
@@ -62,7 +62,7 @@ template <int kFormat, int kRows, bool kAligned> struct Lane { // what a lane re
     }
 #endif
   }
-  // Of block i of the unit.
+  // Reads x for block i of the unit.
   __device__ __forceinline__ void read_right_of(int i, Right (&right)[kRowsRead<kRows>]) const {
 #pragma unroll
     for (int r = 0; r < kRowsRead<kRows>; ++r)
@@ -125,7 +125,7 @@ template <int kFormat> struct UnitScales {
         least[0] = __byte_perm(words[1], words[2], q < 2 ? 0x6420 : 0x7531);
     }
   }
-  // Of a narrow format: the scales of blocks 2 p and 2 p + 1, one in each half of a register.
+  // The scales of blocks 2 p and 2 p + 1 of a narrow format, one in each half of a register.
   __device__ __forceinline__ unsigned pair(int p) const {
     const unsigned bits = scale[0] >> 4 * p & 0x000f000fu;
     if constexpr (kFormat == 36)
@@ -133,7 +133,8 @@ template <int kFormat> struct UnitScales {
     return bits;
   }
 #ifdef MULTIPLIES_BY_MMA
-  // As factors, of blocks whose quants lie as narrow_words() has them, or in f16 as in memory.
+  // The scales as factors of blocks whose quants lie as narrow_words() has them, or in f16 as in
+  // memory.
   template <int p>
   __device__ __forceinline__ NarrowFactors<kFormat> factors(const Kept<kFormat> &kept) const {
     NarrowFactors<kFormat> factors;

@@ -85,7 +85,7 @@ template <int kFormat> struct WeightTile {
     return own;
   }
 
-  // Of block 2 p + b: numbers to be multiplied by a scale, exact ones.
+  // The exact numbers of block 2 p + b, still to be multiplied by a scale.
   template <int b>
   static __device__ __forceinline__ void plain_numbers(const Words &own, unsigned (&pair)[4]) {
     typedef Numbers<kFormat> Numbers;
@@ -126,7 +126,7 @@ template <int kFormat> struct WeightTile {
     const unsigned six = words[1] >> p % 2 * 16;
     return p < 2 ? six & 0x3f3fu : (words[3] >> p % 2 * 16 & 0x0f0fu) | (six >> 2 & 0x3030u);
   }
-  // Of these, one.
+  // One of these scales.
   static __device__ __forceinline__ float scale_of(unsigned bytes, int which) {
     if constexpr (kFormat == 66)
       return float((signed char)(bytes >> which * 8));
@@ -185,7 +185,8 @@ template <int kFormat> struct WeightTile {
     }
   }
 
-  // Of block 2 p + b, numbers times scales, as multiples of 2^-24: pairs, and those of upper bits.
+  // The numbers of block 2 p + b times scales, as multiples of 2^-24: pairs, and those of upper
+  // bits.
   template <int b>
   static __device__ __forceinline__ void scaled_numbers(const Words &own, const Factors &factors,
                                                         unsigned (&pair)[kNumbers][4]) {
@@ -237,7 +238,7 @@ template <int kFormat, int kShares, int kGroups> struct WeightCopies {
   const long long &column; // of the block's tile
   long long n, blocks;
 
-  // Of the warp: its first row of w that there is, how many follow, up to 31, and its share.
+  // The warp's first row of w that exists, how many follow, up to 31, and its share.
   struct Rows {
     long long begin;
     int left, share;

@@ -26,8 +26,8 @@ __device__ __forceinline__ void all_asked_for() {
 
 __device__ __forceinline__ int own_slice() { return unsigned(warp_number()) % SLICES; }
 
-// Of kRows sums of each of kNumbers; every thread of the block takes part, and every slice has the
-// whole sums.
+// Adds up kRows sums of each of kNumbers over the slices. Every thread of the block takes part, and
+// every slice gets the whole sums.
 template <int kNumbers, int kRows> __device__ __forceinline__ void add_slices(Acc (&sum)[kRows]) {
   if constexpr (SLICES > 1) {
     __shared__ Acc of[SLICES][kNumbers][kRows];

@@ -220,7 +220,7 @@ template <class Unit, int kRows, bool kCopiesX, int kSlots, class Groups> struct
   template <bool kAligned, class Store>
   __device__ __forceinline__ void run(const T *x, int rows, StreamSums &partial,
                                       Store store) const {
-    // Of f32 lanes meet in shuffles: ptxas shall know that none is left behind in a loop.
+    // With f32, lanes meet in shuffles: ptxas must see that none stays behind in a loop.
     const int own = sizeof(T) == 4 ? __shfl_sync(0xffffffffu, own_units(), 0) : own_units();
     int left = int(count) * own;
     const FeedOfX<Unit, kTall> feed_of_x(x, k, rows);

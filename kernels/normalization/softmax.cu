@@ -45,7 +45,7 @@ extern "C" __global__ void ROW_BOUNDS softmax_rows(const T *__restrict__ x, OUT 
 }
 
 #ifndef ROW_VECTORS
-// Of a block; elements that a thread reads before it uses the first.
+// Columns and rows of a block, and elements that a thread reads before it uses the first.
 constexpr int kColumns = 32, kDeep = 16, kAtOnce = 32 / sizeof(Acc);
 
 // A sum relative to the largest of its terms; a term of -infinity adds nothing.

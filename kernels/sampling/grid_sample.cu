@@ -10,8 +10,7 @@
 // Options: DIMENSIONS 2 or 3 (size_d is 1 of two), GRID the grid's type, MODE, PADDING,
 // ALIGN_CORNERS; those of floating.cuh and assume.cuh.
 //
-// Of cubic sampling each element around the place is limited or reflected, else the place itself
-// is.
+// Cubic sampling limits or reflects each element around the place, other modes the place itself.
 
 #include "shared/assume.cuh"
 #include "shared/floating.cuh"

@@ -20,7 +20,7 @@ template <int kOperands> struct Walk {
   long long size[MAX_RANK];
   long long stride[kOperands][MAX_RANK];
 
-  // Of the operands' elements that the result's element i is made of.
+  // Gives the places of the operands' elements that make the result's element i.
   __device__ __forceinline__ void offsets(Index i, Index (&at)[kOperands]) const {
     Index rest = i;
 #pragma unroll
