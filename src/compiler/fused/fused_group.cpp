@@ -196,7 +196,7 @@ private:
     fusion.name = made.name;
     fusion.computed = type(anchor.result);
     std::string macros, functions;
-    ElementParameters uses; // of what is before and behind the anchor, in the order of launches
+    ElementParameters uses; // of ops before and behind the anchor, in the order of launches
     if (!places_.before.empty()) {
       const uint32_t loaded = anchor.operands[0];
       ElementCode code(module_, group_, places_.before, {"i", "p"});

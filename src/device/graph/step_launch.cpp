@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint32_t kTransferBlock = 256;
 constexpr uint64_t kTransferBytesPerThread = 16;
-constexpr uint64_t kTransferMaxBlocks = 1 << 14; // the kernels stride over what is left
+constexpr uint64_t kTransferMaxBlocks = 1 << 14; // the kernels stride over the rest
 
 std::string launch_text(const RunBinding &run, const StepVariant &variant) {
   const plan::Step &step = run.function.steps[variant.step];

@@ -342,7 +342,7 @@ Status Session::check_callers_stream(driver::StreamRef stream) {
     return {};
   if (const driver::Context &context = code_->device().context(); context.is_green()) {
     CUGRT_ASSIGN(const CUcontext of_stream, stream.context());
-    if (of_stream != context.get()) // what is launched without a graph would run elsewhere
+    if (of_stream != context.get()) // launches without a graph would run elsewhere
       return Status::error(Code::invalid_argument,
                            "the session has some of the device's multiprocessors, and the stream "
                            "others: use one that was made by the session's runtime");

@@ -29,7 +29,7 @@ void Importer::count_readers(const Graph &graph) {
 
 const Node *Importer::only_reader(std::string_view name) {
   if (depth > 0 || name.empty() || options_.every_value)
-    return nullptr; // what is asked for by name is to be there
+    return nullptr; // a result that is asked for by name must exist
   if (readers_.empty())
     count_readers(model_.graph);
   auto found = readers_.find(name);

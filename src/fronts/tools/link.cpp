@@ -16,7 +16,7 @@ struct LinkOptions {
   std::string output;
 };
 
-/// NAME=VALUE of each, split at the first '='. `takes`: what is told where that is not so.
+/// NAME=VALUE of each, split at the first '='. `takes`: the error's words where one has no '='.
 CLI::Option *add_pairs(CLI::App &command, const std::string &name, const std::string &takes,
                        Pairs &pairs, const std::string &description) {
   return command.add_option_function<std::vector<std::string>>(

@@ -115,7 +115,7 @@ uint32_t Parser::nested_block(std::span<const TypeId> types, const std::vector<N
     Nest nest(*this);
     expect_sign("{", "and a block");
     block(BlockEnd::nested, results, end);
-  } catch (const Failed &) { // of what is around it the rest is read
+  } catch (const Failed &) { // the rest of the text around it is read
     if (too_deep)
       skip_statement(lexer_.position().offset);
   }

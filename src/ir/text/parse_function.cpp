@@ -241,7 +241,7 @@ void Parser::body(Pending &f) {
     token_ = saved.token;
     try {
       list("]", "constraints", [&] { constraint(f); });
-    } catch (const Failed &) { // what is behind it is not read
+    } catch (const Failed &) { // the text behind it is not read
     }
   }
   f.values = {};

@@ -183,7 +183,7 @@ private:
     if (kind_ == jit::OutputKind::ptx)
       return kind_;
     auto compiler = compiler_of(device_).identity();
-    if (!compiler.ok()) // what is cached may do
+    if (!compiler.ok()) // cached kernels may do
       return kind_;
     return links_conditions(compiler->major, compiler->minor) ? kind_ : jit::OutputKind::ptx;
   }

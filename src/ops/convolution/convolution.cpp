@@ -206,7 +206,7 @@ Status OpPadding::convolution(Fill harmless, size_t w_channels, size_t w_contrac
   const bool numbers = operands_[0].is_number() && operands_[1].is_number();
   fills([&](size_t result, size_t) {
     const size_t d = moved(result, y_last, x_last);
-    if (is_spanned(d) && !alone[d]) // windows there reach back over what is there
+    if (is_spanned(d) && !alone[d]) // windows there reach back over callers' elements
       return numbers && !has(2) ? Fill::finite : Fill::any;
     return has(2) || has(3) ? Fill::any : linear(result);
   });

@@ -138,7 +138,7 @@ Fill OpPadding::elementwise_fill(size_t to) const {
       return all[2];
     for (Fill hides : {Fill::lowest, Fill::highest})
       if (all[0] == Fill::place && (all[1] == hides || all[2] == hides))
-        return hides; // the author hides what is there by its position
+        return hides; // the author hides added elements by their position
     return either(all[1], all[2]);
   case ir::OpZeros::casts:
     return all[0] == Fill::one ? Fill::finite

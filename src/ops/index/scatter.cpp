@@ -101,7 +101,7 @@ Status OpPadding::scatter_nd() {
   const auto places = static_cast<size_t>(*all_.exprs.as_constant(operands_[1].dims[inner]));
   for (size_t d = 0; d < rank(0); ++d)
     CUGRT_TRY(d < places ? take(0, d, Fill::any) : carry(0, d, d));
-  for (size_t d = 0; d < inner; ++d) { // what is added to the updates goes to places too
+  for (size_t d = 0; d < inner; ++d) { // added updates go to places, too
     CUGRT_TRY(take(1, d, Fill::any));
     CUGRT_TRY(take(2, d, Fill::any));
   }

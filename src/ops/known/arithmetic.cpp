@@ -107,7 +107,7 @@ std::optional<ExprId> KnownOps::quotient(DType dtype, ExprId a, ExprId b) {
   if (range_(b).lower <= 0)
     return std::nullopt;
   if (range_(a).lower >= 0)
-    return exprs_.floordiv(a, b); // of what is not negative, truncation is the floor
+    return exprs_.floordiv(a, b); // of a number that is not negative, truncation is the floor
   return exprs_.make(ExprKind::select, exprs_.make(ExprKind::lt, a, constant(0)),
                      exprs_.ceildiv(a, b), exprs_.floordiv(a, b));
 }

@@ -75,7 +75,7 @@ Status OpPadding::reduce() {
                         : op_ == Op::reduce_min  ? Fill::highest
                         : op_ == Op::reduce_prod ? Fill::one
                                                  : Fill::any;
-  bool some = op_ == Op::reduce_sum; // else what is over nothing is no 0
+  bool some = op_ == Op::reduce_sum; // others give no 0 over nothing
   for (size_t d = 0, to = 0; d < rank(0); ++d) {
     if (!along[d]) {
       CUGRT_TRY(carry(0, d, to++));
@@ -106,7 +106,7 @@ Status OpPadding::argmax() {
 Status OpPadding::cumsum() {
   const size_t along = axis();
   const bool is_sum = op_ == Op::cumsum;
-  if (flag("reverse")) // forwards, what is added comes last
+  if (flag("reverse")) // forwards, added elements come last
     CUGRT_TRY(take(0, along, is_sum ? Fill::zero : Fill::one));
   CUGRT_TRY(follow(0, along, along));
   for (size_t d = 0; d < rank(0); ++d)

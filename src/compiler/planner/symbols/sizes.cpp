@@ -115,7 +115,7 @@ struct Product {
   std::vector<ir::ExprId> factors{};
 
   void multiply(const ir::ExprPool &exprs, ir::ExprId by) {
-    constexpr uint32_t kLargest = 64; // of what is taken apart
+    constexpr uint32_t kLargest = 64; // nodes that are taken apart
     const ir::ExprNode &node = exprs[by];
     if (node.kind == ir::ExprKind::constant) {
       constant = constant ? checked_mul(*constant, node.value) : constant;

@@ -85,7 +85,7 @@ private:
   const int64_t places_;         // that attention sees: of a decode, rows of one or more each
   GraphBuilder g_;
   ir::ExprId rows_;                                 // of x: tokens of one sequence, or one of each
-  ValueId ids_;                                     // what is embedded, [rows]
+  ValueId ids_;                                     // of the embedded tokens, [rows]
   ValueId tokens_, next_positions_, state_lengths_; // the state, [places]
   ValueId samplers_, counts_;                       // [places, ..]
   ValueId texts_;                                   // with drafts: [places, context]

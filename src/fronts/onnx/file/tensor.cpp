@@ -249,7 +249,7 @@ Result<HostTensor> load_tensor(const TensorView &tensor, ExternalFiles &files) {
         widened(narrow, out.bytes, static_cast<size_t>(*count)));
     out.bytes = *out.owned;
   }
-  if (*dtype == ir::DType::boolean) { // what is not 0 is true, and 1 here
+  if (*dtype == ir::DType::boolean) { // any byte but 0 is true, and becomes 1
     std::string truths(out.bytes);
     for (char &byte : truths)
       byte = byte != 0;

@@ -81,7 +81,7 @@ V Attention::bias(V mask) {
     if (c.dtype(mask) == DType::boolean)
       mask = c.op(Op::where, {mask, c.scalar(dtype, 0), c.scalar(dtype, kMinusInfinity)});
     const Dims d = c.dims(mask);
-    if (d.back() != keys_) { // shorter: what is behind it is not seen
+    if (d.back() != keys_) { // shorter: positions behind it are not seen
       const int64_t more = c.number_of(c.w.exprs().sub(keys_, d.back()), "the length of a mask");
       if (more > 0 && c.known(d.back()) != 1) {
         Ints before(d.size(), 0), after(d.size(), 0);

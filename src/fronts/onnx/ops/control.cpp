@@ -304,7 +304,7 @@ void loop(Call &c) {
     if (condition) {
       const Host *runs = c.w.host(*condition, Importer::Need::condition);
       if (!runs || runs->ints.size() != 1 || !c.known(runs->ints[0]))
-        return loop_on_device(c, *body, limit, false); // of what is written out nothing is used
+        return loop_on_device(c, *body, limit, false); // no turn that is written out is used
       if (!*c.known(runs->ints[0]))
         break;
     }

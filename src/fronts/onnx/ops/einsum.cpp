@@ -59,7 +59,7 @@ bool multiply(Call &c, Term a, Term b, const std::string &later, V &result, std:
   if (shared.empty())
     return false;
   if (!rows.empty() && has(rows, later[later.find_last_of(rows + columns)]) && !columns.empty())
-    std::swap(a, b), std::swap(rows, columns); // what is last in the result is so in the product
+    std::swap(a, b), std::swap(rows, columns); // the result's last axis is the product's
   a = without_own(c, a, b.letters + later), b = without_own(c, b, a.letters + later);
 
   const bool turned = !columns.empty() && has(shared, b.letters.back());

@@ -101,7 +101,7 @@ void pad(Call &c) {
       before[axis] = *first, after[axis] = *last;
       const int64_t less = std::min<int64_t>(before[axis], 0),
                     more = std::min<int64_t>(after[axis], 0);
-      if (less || more) // what is taken away goes first
+      if (less || more) // cuts come first
         x = c.slice(x, axis, c.constant(-less),
                     c.w.exprs().add(c.dims(x)[axis], c.constant(less + more)));
       before[axis] -= less, after[axis] -= more;

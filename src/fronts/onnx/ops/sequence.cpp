@@ -57,7 +57,7 @@ std::vector<EntryPtr> list_of(Call &c) {
 }
 
 void sequence_empty(Call &c) {
-  c.ignore({"dtype"}); // what is inserted has its own
+  c.ignore({"dtype"}); // inserted tensors have their own
   sequence_result(c, {});
 }
 

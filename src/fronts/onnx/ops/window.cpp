@@ -202,7 +202,7 @@ void transposed_convolution(Call &c) {
   fold_batch_norm(c, w, bias, groups, true);
   Window win{strides, dilation, {}, {}, false};
   Ints added = more, before(2 + axes, 0), after(2 + axes, 0);
-  bool wider = false; // than the kernels reach: what is beyond them is the bias alone
+  bool wider = false; // than the kernels reach: elements beyond are the bias alone
   for (size_t i = 0; i < axes; ++i) {
     if (more[i] >= std::max(strides[i], dilation[i]))
       added[i] = 0, pads[axes + i] -= more[i];
