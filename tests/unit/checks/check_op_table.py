@@ -16,7 +16,8 @@ Made from the `.def` files of the families in `src/ops` by `tests/unit/checks/ch
 holds it. Ops of one family with equal facts share a line. Types of operands and results stand in [ir.md](ir.md); what
 the columns' words mean stands at the enumerations in `src/ir/module/op.h`.
 
-- **operands**: how many, and what they are where the row says it; those beyond the least may be absent.
+- **operands**: how many, and what they are where the row says it; those beyond the least may be absent,
+  unless all are given.
 - **attributes**: `name = default`; one of a list of words has the words behind it; `name` alone must be given.
 - **fuses**: how FuseOps takes it. **part**: what it is in a generated kernel. **16 bits**: what ToMixedPrecision does,
   and which operands stay in f32. **zeros**: what it makes of zeros that a bucket adds. **storage**: whose bytes its
@@ -52,7 +53,7 @@ def lines_of(path):
         name, takes, gives, _, fuse, part, zeros, precision, wide, storage, _, images, counts, has = fields_of(row)
         least, most, *_ = inner(takes).split(", ")
         attributes = [attribute(text) for text in fields_of(f"has(-, {inner(has)})")[1:] if text]
-        count = least if least == most else f"{least} to {most}"
+        count = least if least == most else f"{least} to {most}" + ", all given" * takes.startswith("takes_all")
         facts = (f"{count}: {said}" if said else count, inner(gives), "; ".join(attributes),
                  *(inner(field).replace("_", " ") for field in (fuse, part)),
                  inner(precision) + (f", but the {inner(wide)}" if inner(wide) != "none" else ""),
