@@ -203,3 +203,60 @@ TEST_CASE("what a product adds by columns is read in runs, at odd widths too") {
         {{{row.m, row.k}}, {{row.k, row.n}}, {{row.n}}, {{row.m, row.n}}}, {row.m, row.n});
   }
 }
+
+TEST_CASE("slices beside a product, a convolution and an elementwise op lie along their rows") {
+  // Whole runs, runs that begin anywhere, rows that end within one, a step.
+  struct Row {
+    int64_t rows, wide, narrow, begin, step;
+  };
+  for (const Row &row : {Row{33, 96, 40, 48, 1}, Row{17, 96, 40, 3, 1}, Row{9, 75, 37, 16, 1},
+                         Row{5, 96, 32, 8, 2}, Row{4, 64, 32, 0, 1}}) {
+    const auto matrix = [&](int64_t columns, const std::string &dtype) {
+      return "tensor<[" + std::to_string(row.rows) + ", " + std::to_string(columns) + "], " +
+             dtype + ">";
+    };
+    const std::string slice = " {starts = [" + std::to_string(row.begin) + "], ends = [" +
+                              std::to_string(row.begin + row.narrow * row.step) +
+                              "], axes = [1], steps = [" + std::to_string(row.step) + "]}\n";
+    const std::vector<Input> inputs = {
+        {{row.rows, 24}}, {{24, row.narrow}}, {{row.rows, row.wide}}};
+    const std::vector<int64_t> result = {row.rows, row.narrow};
+    const std::string parameters = "cugrt 1\nfunc @main(%x: " + matrix(24, "f32") +
+                                   ", %w: tensor<[24, " + std::to_string(row.narrow) +
+                                   "], f32>, %z: " + matrix(row.wide, "f32") + ") -> (" +
+                                   matrix(row.narrow, "f32") + ") {\n  %zc = cast(%z) {dtype = ";
+    for (const std::string dtype : {"f16", "f32"}) {
+      const std::string begin = parameters + dtype + "}\n  %zs = mul(%zc, %zc)\n  %zm = neg(%zs)\n",
+                        part = "  %part = slice(%zm)" + slice + "  %more = slice(%zc)" + slice;
+      check_same_bits(begin + "  %xc = cast(%x) {dtype = " + dtype +
+                          "}\n  %wc = cast(%w) {dtype = " + dtype + "}\n  %p = matmul(%xc, %wc)\n" +
+                          part +
+                          "  %q = add(%p, %part)\n  %r = mul(%q, %more)\n"
+                          "  %y = cast(%r) {dtype = f32}\n  return %y\n}\n",
+                      inputs, result);
+      check_same_bits(begin + part +
+                          "  %q = tanh(%part)\n  %s = sigmoid(%more)\n"
+                          "  %r = mul(%q, %s)\n  %y = cast(%r) {dtype = f32}\n"
+                          "  return %y\n}\n",
+                      inputs, result);
+      check_same_bits(
+          begin + "  %xr = reshape(%x) {shape = [1, " + std::to_string(row.rows) +
+              ", 1, 24]}\n  %xc = cast(%xr) {dtype = " + dtype +
+              "}\n  %wt = transpose(%w)\n  %wr = reshape(%wt) {shape = [" +
+              std::to_string(row.narrow) + ", 1, 1, 24]}\n  %wc = cast(%wr) {dtype = " + dtype +
+              "}\n  %p = conv2d(%xc, %wc) {channels_last = true}\n  %flat = reshape(%p) {shape = "
+              "[" +
+              std::to_string(row.rows) + ", " + std::to_string(row.narrow) + "]}\n" + part +
+              "  %image = reshape(%part) {shape = [1, " + std::to_string(row.rows) + ", 1, " +
+              std::to_string(row.narrow) +
+              "]}\n  %q = add(%p, %image)\n  %z4 = reshape(%zm) {shape = [1, " +
+              std::to_string(row.rows) + ", 1, " + std::to_string(row.wide) +
+              "]}\n  %part4 = slice(%z4) {starts = [" + std::to_string(row.begin) + "], ends = [" +
+              std::to_string(row.begin + row.narrow * row.step) + "], axes = [3], steps = [" +
+              std::to_string(row.step) + "]}\n  %r = mul(%q, %part4)\n" +
+              "  %v = reshape(%r) {shape = [" + std::to_string(row.rows) + ", " +
+              std::to_string(row.narrow) + "]}\n  %y = cast(%v) {dtype = f32}\n  return %y\n}\n",
+          inputs, result);
+    }
+  }
+}

@@ -180,7 +180,9 @@ Result<ElementCode::Index> ElementCode::under_slice(const FusedOp &op, const Ind
     at.base = exprs.add(at.base, exprs.mul(slice[d].begin, strides[d]));
     add_stride(at, index, d, exprs.mul(strides[d], exprs.constant(slice[d].step)));
   }
-  return new_space(op.operands[0], index.space, std::move(at));
+  const Index under = new_space(op.operands[0], index.space, std::move(at));
+  spaces_[under.space].is_slice = true;
+  return under;
 }
 
 // --- The walk ------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ public:
     std::vector<std::pair<uint32_t, std::string>> leaves{};
     bool by_value = false;          // what is_read_in_place and row_read
     bool in_place_by_value = false; // the former; other elements of two bytes are read by words
-    bool columns_by_value = false;  // an element for each of the innermost dimension: row_read
+    bool columns_by_value = false;  // what moves along the innermost dimension: row_read
   };
   /// `ops`, of the group, are computed in place; other values but leaves are loaded.
   ElementCode(ir::Module &module, const FusedGroup &group, std::span<const uint32_t> ops,
@@ -130,6 +130,7 @@ private:
     uint32_t parent = kNone, parent_access = kNone; // where the linear index comes from
     Lookup lookup{};                                // is added to it
     std::vector<Edge> edges{};                      // likewise
+    bool is_slice = false; // all of its elements are the parent's, at the sum alone
     std::vector<Access> accesses;
     bool written = false;
   };
@@ -201,8 +202,9 @@ private:
   void find_row_reads();
   void find_column_reads();
   const Access *only_access(uint32_t tensor) const;
-  void drop_coordinates(uint32_t tensor);
-  void write_row_read(uint32_t tensor, const Access &access);
+  bool is_part_of_root(const Space &space) const;
+  void drop_coordinates();
+  void write_row_read(uint32_t tensor, Access access);
   void write_space(uint32_t space);
   void write_coordinates(Space &space);
   void write_linear(uint32_t space);

@@ -104,25 +104,48 @@ void ElementCode::write_coordinates(Space &space) {
   }
 }
 
-/// The access of an input that is read at one index of the result only.
+/// Whether the space is that of what the result, or something at its indices, is a slice of.
+bool ElementCode::is_part_of_root(const Space &space) const {
+  return space.is_slice && space.parent == 0 && space.parent_access != kNone;
+}
+
+/// The access of an input that is read at one index of the result only, perhaps by a slice.
 const ElementCode::Access *ElementCode::only_access(uint32_t tensor) const {
   const Access *read = nullptr;
   for (const Node &node : nodes_) {
     if (node.op != kNone || node.access == kNone || node.tensor != tensor)
       continue;
-    const Access &access = spaces_[node.space].accesses[node.access];
-    if (node.space != 0 || (read && read->strides != access.strides))
+    const Space &space = spaces_[node.space];
+    const Access *access = &space.accesses[node.access];
+    if (node.space != 0 && access->whole && is_part_of_root(space))
+      access = &spaces_[0].accesses[space.parent_access];
+    else if (node.space != 0)
       return nullptr;
-    read = &access;
+    if (read && (read->strides != access->strides || read->base != access->base))
+      return nullptr;
+    read = access;
   }
   return in_place_[tensor] ? nullptr : read;
 }
 
-/// No coordinates are needed for a row read.
-void ElementCode::drop_coordinates(uint32_t tensor) {
+/// No coordinates are needed for row reads.
+void ElementCode::drop_coordinates() {
+  std::vector<bool> reads_more(spaces_.size()); // by space
+  for (size_t s = 1; s < spaces_.size(); ++s)
+    if (spaces_[s].parent != kNone)
+      reads_more[spaces_[s].parent] = true;
   for (const Node &node : nodes_)
-    if (node.op == kNone && node.access != kNone && node.tensor == tensor)
-      spaces_[0].accesses[node.access].whole = true;
+    if (node.access != kNone || !node.branches.empty())
+      if (node.op != kNone || !row_reads_.count(node.tensor))
+        reads_more[node.space] = true;
+  for (const Node &node : nodes_)
+    if (node.op == kNone && node.access != kNone && row_reads_.count(node.tensor)) {
+      const Space &space = spaces_[node.space];
+      if (node.space == 0)
+        spaces_[0].accesses[node.access].whole = true;
+      else if (!reads_more[node.space])
+        spaces_[0].accesses[space.parent_access].whole = true;
+    }
 }
 
 /// The inputs that are read along the result's rows, whose coordinates the element's code then does
@@ -132,40 +155,39 @@ void ElementCode::find_row_reads() {
   constexpr size_t kMostTensors = 16;
   if (parameters_.tensors.size() > kMostTensors)
     return;
-  for (uint32_t t = 0; t < parameters_.tensors.size(); ++t) {
-    const Access *read = only_access(t);
-    if (!read)
-      continue;
-    const Access access = *read;
-    write_row_read(t, access);
-    if (row_reads_.count(t))
-      drop_coordinates(t);
-  }
+  for (uint32_t t = 0; t < parameters_.tensors.size(); ++t)
+    if (const Access *read = only_access(t))
+      write_row_read(t, Access(*read));
+  drop_coordinates();
 }
 
-/// The inputs that have an element for each of the result's innermost dimension.
+/// The inputs that move along the result's innermost dimension as it does.
 void ElementCode::find_column_reads() {
   ir::ExprPool &exprs = module_.exprs;
   for (uint32_t t = 0; t < parameters_.tensors.size(); ++t) {
     const Access *read = only_access(t);
     const Space &root = spaces_[0];
-    if (!read || root.dims.empty() || exprs.as_constant(read->strides.back()) != 1 ||
-        (read->base.valid() && exprs.as_constant(read->base) != 0) ||
-        !std::all_of(read->strides.begin(), read->strides.end() - 1,
-                     [&](ir::ExprId stride) { return exprs.as_constant(stride) == 0; }))
+    if (!read || root.dims.empty() || exprs.as_constant(read->strides.back()) != 1)
       continue;
+    if ((read->base.valid() && exprs.as_constant(read->base) != 0) ||
+        !std::all_of(read->strides.begin(), read->strides.end() - 1,
+                     [&](ir::ExprId stride) { return exprs.as_constant(stride) == 0; })) {
+      write_row_read(t, Access(*read));
+      continue;
+    }
     RowRead column;
     column.moves = true;
-    const std::string hint = read->owner + "_columns";
+    const std::string hint = parameters_.tensors[t].name + "_columns";
     column.body =
         indent_ + "return " + root.linear + " % Index(" + size(hint, root.dims.back()) + ");\n";
     row_reads_.emplace(t, std::move(column));
-    drop_coordinates(t);
   }
+  drop_coordinates();
 }
 
-void ElementCode::write_row_read(uint32_t tensor, const Access &access) {
+void ElementCode::write_row_read(uint32_t tensor, Access access) {
   ir::ExprPool &exprs = module_.exprs;
+  access.owner = parameters_.tensors[tensor].name;
   Space space;
   space.dims = spaces_[0].dims;
   space.linear = spaces_[0].linear;
@@ -188,6 +210,8 @@ void ElementCode::write_row_read(uint32_t tensor, const Access &access) {
     need_multiple(walk.back().size, "_row");
   for (size_t d = 0; read.moves && d + 1 < walk.size(); ++d)
     need_multiple(walk[d].strides[0], "_step" + std::to_string(d));
+  if (read.moves && access.base.valid())
+    need_multiple(access.base, "_begin");
   space.accesses.push_back(access);
   std::string outside;
   std::swap(outside, lines_);
@@ -350,12 +374,12 @@ std::string ElementCode::write_node(const Node &node) {
   const bool is_loaded = node.op == kNone;
   std::string name, text;
   if (is_loaded) {
-    write_space(node.space);
     name = parameters_.tensors[node.tensor].name;
     parameters_.uses_words = parameters_.uses_words || is_read_by_word(node.tensor);
     if ((in_place_[node.tensor] && (given_.by_value || given_.in_place_by_value)) ||
         row_read(node.tensor))
       return name;
+    write_space(node.space);
     const bool by_word = is_read_by_word(node.tensor);
     text = by_word ? "read_by_word(" + name + " + " + offset(node) + ")"
                    : name + "[" + offset(node) + "]";

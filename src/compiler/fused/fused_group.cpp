@@ -251,12 +251,16 @@ private:
 
   static bool is_product(ir::Op op) { return op == ir::Op::matmul || op == ir::Op::matmul_blocks; }
 
-  /// Whether the innermost dimension of the result is that of a product, of whose rows RESULTS are
-  /// parts.
+  /// Whether the innermost dimension of the result is that of a product, or the channels of a
+  /// convolution, of whose rows RESULTS are parts.
   bool has_columns(const FusedOp &anchor) const {
     const ir::Type &product = module_.types[type(anchor.result)],
                    &y = module_.types[type(output())];
-    return anchor.op == ir::Op::matmul && !y.dims.empty() && product.dims.back() == y.dims.back();
+    const bool has_rows = anchor.op == ir::Op::matmul ||
+                          ((anchor.op == ir::Op::conv2d || anchor.op == ir::Op::conv3d) &&
+                           ir::op_bool(anchor.op, anchor.attributes, "channels_last") &&
+                           !ir::op_bool(anchor.op, anchor.attributes, "result_second"));
+    return has_rows && !y.dims.empty() && product.dims.back() == y.dims.back();
   }
 
   /// ", x0, j_size1": by-value inputs are read at the linear index of that name.
@@ -298,6 +302,9 @@ private:
       const std::string from =
           name + " + " + (code.row_read(i) ? place(code, i, "Index(first)") : "(first)");
       aligned += (aligned.empty() ? "" : " && ") + type + "::is_aligned(" + name + ")";
+      if (const ElementCode::RowRead *read = code.row_read(i))
+        for (const std::string &size : read->multiples)
+          aligned += " && " + size + " % (count) == 0";
       loads += "    " + type + " " + name + "_run; \\\n    (whole) ? " + name + "_run.load(" +
                from + ") : " + name + "_run.load_part(" + from + ", left); \\\n";
     }

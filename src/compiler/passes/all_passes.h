@@ -4,6 +4,7 @@
 #include "compiler/passes/pass.h"
 #include "ops/emit/kernel_table.h"
 
+#include <functional>
 #include <optional>
 
 namespace cugrt::passes {
@@ -36,6 +37,12 @@ Result<std::optional<ir::Module>> slice_sums(const ir::Module &module);
 /// The module with reductions and norms of f16 and bf16 in the place of those between casts, where
 /// nothing else reads what these give.
 Result<ir::Module> narrow_reductions(const ir::Module &module);
+/// The slices of the kernel that gives a slice's result; 0 where that does more.
+using SlicesOfKernel = std::function<size_t(const ir::Function &, const ir::Binding &)>;
+/// The module with a slice for each op that reads it, where it is a copy, no kernel does more, and
+/// all of these ops compute what they read. Nothing if there are no such slices.
+Result<std::optional<ir::Module>> spread_slices(const ir::Module &module,
+                                                const SlicesOfKernel &slices_of_kernel);
 /// The module with weights in the layouts that kernels read best.
 Result<ir::Module> lay_out_weights(const ir::Module &module, const PassContext &context);
 

@@ -20,6 +20,7 @@
 #include "ops/emit/element_ops.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -32,6 +33,8 @@ using ir::TypeKind;
 
 constexpr uint32_t kNoValue = UINT32_MAX;
 
+bool is_slice(const Binding *op) { return ir::op_of(*op) == ir::Op::slice; }
+
 // --- Groups of a function ------------------------------------------------------------------------
 
 /// The ops of a function as a graph, and its groups of more than one.
@@ -39,7 +42,7 @@ class Groups {
 public:
   Groups(const ir::Module &module, const ir::Function &function, const GroupOptions &options)
       : module_(module), function_(function), options_(options), spread_(module, function),
-        node_of_(function.values.size(), kNoValue) {
+        uses_(function), node_of_(function.values.size(), kNoValue) {
     number(0);
     use_block(0);
     last_ = group_ops(graph_, options);
@@ -117,7 +120,8 @@ private:
       return options_.after_reductions ? ir::OpPattern::injective : ir::OpPattern::opaque;
     if (keeps_axes(binding) || keeps_all(binding))
       return ir::OpPattern::elementwise;
-    if (options_.after_reductions && spread_.only_chooses(binding))
+    if (options_.after_reductions &&
+        (spread_.only_chooses(binding) || is_slice_of_elements(binding)))
       return ir::OpPattern::broadcast;
     const bool counts_as_reduction = op == ir::Op::reduce_mean || is_part(op, ir::OpPart::searches);
     if (counts_as_reduction && options_.after_reductions)
@@ -126,6 +130,16 @@ private:
         is_one_element(module_.types[result]))
       return ir::OpPattern::broadcast;
     return ir::op_pattern(module_, op, operands, result);
+  }
+
+  /// A slice that elementwise ops alone read.
+  bool is_slice_of_elements(const Binding &binding) const {
+    const auto &readers = uses_.readers(binding.result());
+    return is_slice(&binding) && !readers.empty() &&
+           std::ranges::all_of(readers, [](const Binding *reader) {
+             return reader->kind == BindingKind::op &&
+                    ir::op_info(ir::op_of(*reader)).pattern <= ir::OpPattern::broadcast;
+           });
   }
 
   bool is_one_element(const ir::Type &type) const {
@@ -161,6 +175,7 @@ private:
   const ir::Function &function_;
   const GroupOptions &options_;
   const SpreadValues spread_;
+  const ValueUses uses_;
   OpGraph graph_;
   std::vector<uint32_t> node_of_;         // by value: the op that makes it
   std::vector<const Binding *> bindings_; // by node, as the two below
@@ -408,6 +423,23 @@ bool has_ops(const ir::Function &function) {
   return false;
 }
 
+/// The module with a slice that joins no kernel, but with other slices, for each op that reads it;
+/// in rounds, since what these are slices of is read by more ops then.
+Result<ir::Module> spread_lone_slices(ir::Module module, const GroupOptions &options) {
+  while (true) {
+    std::map<const ir::Function *, Groups> groups;
+    const auto slices_of_kernel = [&](const ir::Function &function, const Binding &slice) {
+      const Groups &own = groups.try_emplace(&function, module, function, options).first->second;
+      const auto group = own.group(slice);
+      return group.back() == &slice && std::ranges::all_of(group, is_slice) ? group.size() : 0;
+    };
+    CUGRT_ASSIGN(std::optional<ir::Module> spread, spread_slices(module, slices_of_kernel));
+    if (!spread)
+      return module;
+    module = std::move(*spread);
+  }
+}
+
 Result<ir::Module> fuse(const ir::Module &module, const GroupOptions &options) {
   ir::Module target = ir::without_functions(module);
   GroupTable table(module);
@@ -453,12 +485,12 @@ Result<ir::Module> fuse_ops(const ir::Module &module, const PassContext &context
     return module;
   GroupOptions options;
   options.after_reductions = context.choice("fuse.rules") == "extended";
-  if (options.after_reductions) {
-    CUGRT_ASSIGN(const ir::Module narrowed, narrow_reductions(module));
-    CUGRT_ASSIGN(const ir::Module sliced, slice_splits(narrowed));
-    return fuse(sliced, options);
-  }
-  return fuse(module, options);
+  if (!options.after_reductions)
+    return fuse(module, options);
+  CUGRT_ASSIGN(const ir::Module narrowed, narrow_reductions(module));
+  CUGRT_ASSIGN(ir::Module sliced, slice_splits(narrowed));
+  CUGRT_ASSIGN(const ir::Module spread, spread_lone_slices(std::move(sliced), options));
+  return fuse(spread, options);
 }
 
 } // namespace cugrt::passes

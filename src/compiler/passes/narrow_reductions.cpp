@@ -2,8 +2,8 @@
 // f32 as before, so that the result is the same number, and no cast stands around it. A norm's
 // scale and bias stay f32. And a cast behind a reshape stands before it, where what is reshaped can
 // cast as it stores, and what reads the cast cannot as it reads. A cast that no kernel makes as it
-// stores, and all that read it make as they read, is one for each of these, beside it. And casts of
-// several inputs that none of these make are one.
+// stores, and all that read it make as they read, is one for each of these, beside it; so is a
+// slice that would be a copy. And casts of several inputs that none of these make are one.
 //
 //   %x_f32 = cast(%x) {dtype = f32}        %m = reduce_mean(%x) {axes = [1, 2]}
 //   %m = reduce_mean(%x_f32) {..}          %r = reshape(%m) {shape = [1, 512]}
@@ -22,6 +22,7 @@
 #include "ops/table/ops.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 namespace cugrt::passes {
@@ -206,8 +207,10 @@ protected:
       : FunctionCloner(source, target), uses_(source),
         written_(find_written_values(module, source)) {}
 
-  /// Whether kernels of the op compute their operands; for views, whether all of their readers do.
-  bool computes_what_it_reads(const Binding *op, const ir::Block &block) const {
+  /// Whether kernels of the op compute their operands, `reductions` among them; for views, whether
+  /// all of their readers do.
+  bool computes_what_it_reads(const Binding *op, const ir::Block &block,
+                              bool reductions = true) const {
     if (op->kind != BindingKind::op || op->result_count != 1 || op < block.bindings.data() ||
         op >= block.bindings.data() + block.bindings.size() || !type_of(op->result()).known_shape)
       return false;
@@ -215,11 +218,13 @@ protected:
     if (number == Op::reshape) {
       const auto &readers = uses_.readers(op->result());
       return !readers.empty() && !uses_.is_yielded(op->result()) &&
-             std::all_of(readers.begin(), readers.end(),
-                         [&](const Binding *b) { return computes_what_it_reads(b, block); });
+             std::all_of(readers.begin(), readers.end(), [&](const Binding *b) {
+               return computes_what_it_reads(b, block, reductions);
+             });
     }
-    return ir::op_info(number).pattern < ir::OpPattern::out_fusable ||
-           codegen::computes_what_it_loads(number);
+    return codegen::computes_what_it_loads(number)
+               ? reductions
+               : ir::op_info(number).pattern < ir::OpPattern::out_fusable;
   }
 
   const ValueUses uses_;
@@ -227,15 +232,19 @@ protected:
 };
 
 /// Gives each op that reads a cast one of its own, where no kernel would make that as it stores,
-/// and all of them as they read.
-class CastSpreader : public CastCloner {
+/// and all of them as they read; or a slice that is a copy and joins no kernel.
+class ValueSpreader : public CastCloner {
 public:
-  CastSpreader(const ir::Module &module, const ir::Function &source, ir::Module &target)
+  ValueSpreader(const ir::Module &module, const ir::Function &source, ir::Module &target,
+                const SlicesOfKernel &slices_of_kernel = {})
       : CastCloner(module, source, target), spread_(source.values.size()) {
     for (const ir::Block &block : source.blocks)
       for (const Binding &binding : block.bindings)
         if (const bool goes_on = is_op(&binding, Op::reshape) && is_spread(binding);
-            goes_on || (is_op(&binding, Op::cast) && spreads(binding, block))) {
+            goes_on ||
+            (slices_of_kernel ? is_op(&binding, Op::slice) && spreads_slice(binding, block) &&
+                                    is_copy(binding, slices_of_kernel(source, binding))
+                              : is_op(&binding, Op::cast) && spreads(binding, block))) {
           spread_[binding.first_result] = &binding;
           finds_any_ = true;
         }
@@ -271,6 +280,30 @@ private:
            std::ranges::all_of(uses_.readers(x), is_op_of_any) &&
            std::ranges::all_of(readers,
                                [&](const Binding *b) { return computes_what_it_reads(b, block); });
+  }
+
+  bool spreads_slice(const Binding &slice, const ir::Block &block) {
+    const ValueId x = source().operands_of(slice)[0].value(), y = slice.result();
+    const auto &readers = uses_.readers(y);
+    return std::ranges::adjacent_find(readers, std::not_equal_to()) != readers.end() &&
+           !uses_.is_yielded(y) && !written_[x.index] && !written_[y.index] &&
+           type_of(x).strides.empty() && std::ranges::all_of(readers, [&](const Binding *b) {
+             return computes_what_it_reads(b, block, false);
+           });
+  }
+
+  /// Whether a kernel of so many slices, this one the last, is needed: one that gives a run of its
+  /// operand's bytes is a view.
+  bool is_copy(const Binding &op, size_t slices) {
+    if (slices != 1)
+      return slices > 1;
+    std::vector<TypeId> operands;
+    for (const Operand &operand : source().operands_of(op))
+      operands.push_back(source().value(operand.value()).type);
+    const TypeId result = source().value(op.result()).type;
+    const auto view = codegen::op_view(module(), ir::op_of(op), operands, std::span(&result, 1),
+                                       source().attributes_of(op));
+    return view.ok() && !*view;
   }
 
   static bool is_op_of_any(const Binding *binding) {
@@ -392,11 +425,14 @@ private:
   ValueId all_;
 };
 
-/// The module as a cloner makes it of each function in which that finds anything.
-template <class Cloner> Result<ir::Module> cloned(const ir::Module &module) {
+/// The module as a cloner makes it of each function in which that finds anything; `found` is set
+/// then.
+template <class Cloner, class... More>
+Result<ir::Module> cloned(const ir::Module &module, bool &found, const More &...more) {
   ir::Module target = ir::without_functions(module);
   for (const ir::Function &function : module.functions) {
-    Cloner cloner(module, function, target);
+    Cloner cloner(module, function, target, more...);
+    found = found || cloner.finds_any();
     if (cloner.finds_any())
       CUGRT_TRY(cloner.add_function());
     else
@@ -408,9 +444,17 @@ template <class Cloner> Result<ir::Module> cloned(const ir::Module &module) {
 } // namespace
 
 Result<ir::Module> narrow_reductions(const ir::Module &module) {
-  CUGRT_ASSIGN(const ir::Module spread, cloned<CastSpreader>(module));
-  CUGRT_ASSIGN(const ir::Module joined, cloned<CastJoiner>(spread));
-  return cloned<ReductionNarrower>(joined);
+  bool found = false;
+  CUGRT_ASSIGN(const ir::Module spread, cloned<ValueSpreader>(module, found));
+  CUGRT_ASSIGN(const ir::Module joined, cloned<CastJoiner>(spread, found));
+  return cloned<ReductionNarrower>(joined, found);
+}
+
+Result<std::optional<ir::Module>> spread_slices(const ir::Module &module,
+                                                const SlicesOfKernel &slices_of_kernel) {
+  bool found = false;
+  CUGRT_ASSIGN(ir::Module spread, cloned<ValueSpreader>(module, found, slices_of_kernel));
+  return found ? std::optional(std::move(spread)) : std::nullopt;
 }
 
 } // namespace cugrt::passes
