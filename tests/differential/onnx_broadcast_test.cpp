@@ -329,6 +329,17 @@ TEST_CASE("GatherElements takes positions for a part of the other dimensions, an
   check_says("dimension 0", [&] { run_model<float>(gathered, {drawn("x", {1, 4}), ids}); });
 }
 
+TEST_CASE("GatherND by indices of one number takes rows, as Gather does") {
+  const Given x = drawn("x", {3, 4});
+  Given ids = own_names({"i", kI64, {2, 2, 1}, raw(Ints{2, 0, -1, 1})});
+  ids.names[2] = "1";
+  const Floats v = values_of(x);
+  Floats expected;
+  for (int row : {2, 0, 2, 1})
+    expected.insert(expected.end(), v.begin() + row * 4, v.begin() + row * 4 + 4);
+  CHECK(run_model<float>(node("GatherND", {"x", "i"}, {"y"}), {x, ids}).values == expected);
+}
+
 TEST_CASE("ScatterElements and ScatterND have an update for each position, and a run tells") {
   const Given x = drawn("x", {2, 3}), updates = drawn("u", {2, 1});
   const Given ids = own_names({"i", kI64, {2, 1}, raw(Ints{2, 0})});

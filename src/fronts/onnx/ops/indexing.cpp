@@ -30,6 +30,10 @@ static void gather_nd(Call &c) {
   V x = c.value(0), ids = positions(c, 1);
   const int64_t batch = c.integer("batch_dims", 0);
   Dims wanted = c.dims(ids); // a batch is the same of both
+  if (batch == 0 && !wanted.empty() && c.w.exprs().as_constant(wanted.back()) == 1) {
+    wanted.pop_back(); // indices of one number are positions along the first axis
+    return c.result(c.gather(x, c.reshape(ids, wanted), 0));
+  }
   for (size_t i = 0; batch > 0 && i < size_t(batch); ++i)
     wanted[i] = c.dims(x)[i];
   c.result(c.op(Op::gather_nd, {x, c.w.match(ids, wanted)}, {attr("batch_dims", batch)}));
