@@ -216,6 +216,21 @@ protected:
     return move(binding, axes);
   }
 
+  /// A row or column of images that are laid out is a signal; `axis`: of those with channels last.
+  bool lay_out_line(const Binding &gather, int64_t axis) {
+    const auto given = source().operands_of(gather);
+    const ir::Value &line = source().value(gather.result());
+    const Operand operands[] = {Operand::of(last_[given[0].index]), mapped(given[1])};
+    const ir::Attribute along{"axis", axis};
+    const ValueId made =
+        bind_inferred(Op::gather, operands, std::span(&along, 1), line.name, gather.location);
+    last_[gather.first_result] =
+        reshaped(made, dims_last(type_of(gather.result()).dims), type_of(gather.result()).dtype,
+                 line.name, gather.location);
+    map(gather.result(), last_[gather.first_result]);
+    return is_only_last_[gather.first_result] = true;
+  }
+
   /// The wish of a transposition or product that reads `from`, the image or a reshape of it. With
   /// channels last, some of their readings cost no time; else both layouts cost the same, or images
   /// are transposed back first.

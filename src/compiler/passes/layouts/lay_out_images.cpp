@@ -436,12 +436,17 @@ private:
                             Operand::of(shape_of(dims_last(type_of(y).dims), binding.location))});
   }
 
-  /// Lays out a gather with one index for each place along the axis.
+  /// Lays out a gather with one index for each place along the axis, or with one of a row or
+  /// column, which gives a signal.
   bool lay_out_gather(const Binding &binding) {
     const auto given = source().operands_of(binding);
     const ValueId x = given[0].value();
     const std::optional<size_t> axis = ir::normalize_axis(integer(binding, "axis"), rank_of(x));
-    if (!is_laid_out(x) || !axis || rank_of(given[1].value()) != 1)
+    if (!is_laid_out(x) || !axis)
+      return false;
+    if (rank_of(given[1].value()) == 0 && rank_of(x) == kImageRank && *axis > 1)
+      return lay_out_line(binding, last_axis(*axis, rank_of(x)));
+    if (rank_of(given[1].value()) != 1)
       return false;
     return append(binding, {Operand::of(last_[x.index]), mapped(given[1])},
                   {{"axis", last_axis(*axis, rank_of(x))}});
