@@ -8,7 +8,8 @@
 // first the terms with positive coefficients in the order of compare(), then the negative ones as
 // subtractions, then the constant. With no positive term the chain starts at the constant (or at a
 // product with a negative coefficient when that is 0). Products are flattened into sorted factors
-// and one constant coefficient, which comes last; a coefficient times a sum is multiplied out.
+// and one constant coefficient, which comes last; a coefficient times a sum is multiplied out, and
+// of a sum beside other factors what its terms have in common is part of the coefficient.
 //
 // What must hold: a node of the pool, built again from its own operands, is itself. (Printing and
 // parsing rely on it, and so does copy_to.) Prefixes of the chains above are normal forms
@@ -23,6 +24,7 @@
 
 #include <algorithm>
 #include <new>
+#include <numeric>
 
 namespace cugrt::ir {
 
@@ -154,6 +156,9 @@ public:
       count_ = 0;
       return add_terms(base, coefficient_, 0) ? rebuild_sum() : ExprId();
     }
+    for (size_t i = 0; count_ > 1 && i < count_; ++i)
+      if (is_sum(pool_[terms_[i].base]) && !ExprRewriter(pool_).divide(terms_[i], coefficient_))
+        return {};
     std::sort(terms_, terms_ + count_,
               [&](const Term &x, const Term &y) { return pool_.compare(x.base, y.base) < 0; });
     ExprId chain = terms_[0].base;
@@ -184,6 +189,25 @@ private:
     ExprId base;
     int64_t coefficient;
   };
+
+  /// Takes the number that divides a sum's constant and coefficients out of a factor, into the
+  /// product's coefficient. False where the latter overflows.
+  bool divide(Term &factor, int64_t &coefficient) {
+    if (!add_terms(factor.base, 1, 0))
+      return true; // it has no form of its own
+    int64_t common = constant_ == INT64_MIN ? 1 : constant_;
+    for (size_t i = 0; i < count_; ++i)
+      common = terms_[i].coefficient == INT64_MIN ? 1 : std::gcd(common, terms_[i].coefficient);
+    if (common <= 1)
+      return true;
+    const std::optional<int64_t> total = checked_mul(coefficient, common);
+    coefficient = total.value_or(0);
+    constant_ /= common;
+    for (size_t i = 0; i < count_; ++i)
+      terms_[i].coefficient /= common;
+    factor.base = rebuild_sum();
+    return total && factor.base.valid();
+  }
 
   bool push(ExprId base, int64_t coefficient) {
     if (count_ == ExprPool::kMaxTerms)

@@ -3,10 +3,10 @@
 // Expressions are hash-consed in a pool and named by a 32-bit id: two structurally equal
 // expressions of one pool have equal ids. Building folds constants and brings sums and products
 // into one form: terms and factors sorted, like terms joined, constants last, constant factors
-// multiplied out (so 4*(n+1)*64 and 256*n + 256 are one expression); beyond kMaxTerms terms or
-// where a coefficient would overflow, the operands stay as they are. The form depends on the
-// operands alone, never on what else is in the pool. A symbol is a number that is local to its
-// function (or kernel declaration); the pool does not know names.
+// multiplied out (4*(n+1)*64 is 256*n + 256), common ones taken out of sums beside other factors
+// (m*(2*n+2) is m*(n+1)*2); beyond kMaxTerms terms or where a coefficient would overflow, operands
+// stay as they are. The form depends on the operands alone, never on what else is in the pool. A
+// symbol is a number, local to its function (or kernel declaration); the pool knows no names.
 //
 // Values are 64-bit signed. Comparisons give 0 or 1; select(c, a, b) is a when c is not 0. Division
 // is as in base/checked_math.h. Evaluation that overflows or divides by zero is an error, never

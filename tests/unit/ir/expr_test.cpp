@@ -207,6 +207,11 @@ TEST_CASE("text of expressions has the fewest parentheses") {
   CHECK(s.text(p.mul(p.mul(s.c(4), s.n), s.c(64))) == "256*n");
   CHECK(s.text(p.mul(p.mul(s.n, s.m), s.c(4))) == "4*n*m");
   CHECK(s.text(p.mul(p.add(s.n, s.c(1)), s.m)) == "m*(n + 1)");
+  // What the terms of a sum have in common is taken out of it beside other factors.
+  CHECK(s.text(p.mul(p.add(p.mul(s.c(32), s.n), s.c(48)), s.m)) == "16*m*(2*n + 3)");
+  CHECK(p.mul(p.add(p.mul(s.c(32), s.n), s.c(32)), s.m) ==
+        p.mul(p.mul(s.m, s.c(32)), p.add(s.n, s.c(1))));
+  CHECK(s.text(p.mul(p.sub(s.c(6), p.mul(s.c(4), s.n)), s.m)) == "2*m*(3 - 2*n)");
   CHECK(s.text(p.sub(s.n, s.c(1))) == "n - 1");
   CHECK(s.text(p.sub(s.c(0), s.n)) == "-n");
   CHECK(s.text(p.sub(s.c(7), p.mul(s.n, s.c(2)))) == "7 - 2*n");
