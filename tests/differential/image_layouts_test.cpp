@@ -153,6 +153,13 @@ constexpr Case kCases[] = {
      "%a = sign(%i)\n  %q = neg(%p)\n  %s = shape [2, 16, 8, 9]\n  %b = broadcast_to(%q, %s)\n"
      "  %c = sub(%a, %b)\n  %y = max_pool2d(%c) {kernel = [1, 1]}",
      "max_pool2d, for the function's result"},
+    {"signals whose channels have long taps each",
+     ", %v: tensor<[16, 6, 3], f16>, %u: tensor<[16, 1, 33], f16>, %t: tensor<[8, 16, 1], f16>",
+     "tensor<[2, 8, 36], f16>",
+     "%q = reshape(%x) {shape = [2, 6, 72]}\n  %a = conv1d(%q, %v) {padding = [1]}\n"
+     "  %b = sign(%a)\n  %c = conv1d(%b, %u) {groups = 16, strides = [2], padding = [16]}\n"
+     "  %d = sign(%c)\n  %y = conv1d(%d, %t)",
+     ""},
     {"columns chosen", "", "tensor<[2, 16, 8, 4], f16>",
      "%j = range() {length = 4, start = 1, step = 2, dtype = i64}\n  %y = gather(%i, %j) {axis = "
      "3}",

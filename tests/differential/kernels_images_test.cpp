@@ -488,6 +488,9 @@ TEST_CASE("depthwise convolutions with channels last agree with their definition
          entry);
     conv({1, 12, 9, 8}, {8, 7, 5, 1},
          {last, integer("groups", 8), ints("padding", {3, 2}), ints("strides", {2, 1})}, entry);
+    // Signals with long taps.
+    conv({1, 1, 70, 8}, {8, 1, 33, 1}, {last, integer("groups", 8), ints("padding", {0, 16})},
+         entry);
     // An odd number of channels, rows far apart, two channels of y for each of x.
     conv({1, 9, 5, 7}, {7, 3, 3, 1}, {last, integer("groups", 7)}, "conv2d_last");
     conv({1, 30, 3, 8}, {8, 3, 1, 1}, {last, integer("groups", 8), ints("strides", {5, 1})},
@@ -506,6 +509,10 @@ TEST_CASE("depthwise convolutions with channels last agree with their definition
     }
   convolution(DType::f16, {1, 13, 9, 8}, {8, 11, 12, 1},
               {last, integer("groups", 8), ints("padding", {5, 6})}, "conv2d_last");
+  for (const auto &[taps, of] : {std::pair<int64_t, const char *>{75, entry}, {90, "conv2d_last"}})
+    convolution(DType::f16, {1, 1, 99, 6}, {6, 1, taps, 1},
+                {last, integer("groups", 6), ints("strides", {1, 2}), ints("dilation", {1, 1})},
+                of);
   check({.op = Op::conv2d,
          .dtype = DType::bf16,
          .operands = {{{3, 9, 7, 16}}, {{16, 3, 3, 1}}},

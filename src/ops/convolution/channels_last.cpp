@@ -18,9 +18,9 @@ constexpr int64_t kFewestToLayOut = 16, kMostGroupsJoined = 16;
 
 // kernels/convolution/conv2d_last_depthwise.cuh: a thread's kHigh pixels, or one where kHigh would
 // leave multiprocessors without a block: time is then what one thread takes. Then what its loops
-// are unrolled by, and the bytes of taps that registers hold.
+// are unrolled by, the bytes of taps that registers hold, and those of taps and a row of x.
 constexpr int64_t kMostChannels = 8, kHigh = 4, kMostRows = 17, kMostTapBytes = 484,
-                  kDepthwiseThreads = 128;
+                  kMostHeldBytes = 640, kDepthwiseThreads = 128;
 
 static int64_t bytes_of(ir::DType dtype) { return ir::info(dtype).bytes_per_block; }
 
@@ -45,11 +45,12 @@ static bool is_depthwise(int64_t groups, std::optional<int64_t> in_group,
 static int64_t depthwise_run(ir::DType dtype, int64_t channels, int64_t height, int64_t width,
                              int64_t stride, int64_t dilation) {
   const int64_t rows = (kHigh - 1) * stride + (height - 1) * dilation + 1;
-  if (height < 1 || width < 1 || height > kMostSide || width > kMostSide || rows > kMostRows)
+  if (height < 1 || width < 1 || height > kMostSide || width > kMostHeldBytes || rows > kMostRows)
     return 0;
-  const int64_t bytes = height * width * bytes_of(dtype); // of a channel's taps
+  const int64_t row = width * bytes_of(dtype), bytes = height * row; // of a channel's taps
   for (int64_t run = kMostChannels; run > 1; run /= 2)
-    if (channels % run == 0 && run * bytes <= kMostTapBytes)
+    if (channels % run == 0 && run * bytes <= kMostTapBytes &&
+        run * (bytes + row) <= kMostHeldBytes)
       return run;
   return 0;
 }
