@@ -251,6 +251,26 @@ TEST_CASE("masks that are added or chosen become that of attention") {
              .positions = n},
             precision);
     }
+    // What is added before the scores are scaled, as relative positions are.
+    Form before{.name = "a bias before the scale",
+                .scores = kProduct + "  %a = add(%s, %m)\n  %u = mul(%a, %quarter)\n" + kSoftmax,
+                .params = ",\n    %m: tensor<[2, 1, {Q}, {P}], f32>",
+                .more = {numbers({kB, 1, n, n}, 6)},
+                .queries = n,
+                .positions = n};
+    before.bias = [n, m = before.more[0].values](int64_t b, int64_t, int64_t i, int64_t j) {
+      return 0.25 * m[size_t((b * n + i) * n + j)];
+    };
+    check(before, precision);
+    check(
+        {.name = "where before the scale",
+         .scores = kProduct + "  %a = where(%m, %s, %least)\n  %u = mul(%a, %quarter)\n" + kSoftmax,
+         .bias = lengths(3, 0, least),
+         .params = param,
+         .more = {lengths_of(n, 3, 0)},
+         .queries = n,
+         .positions = n},
+        precision);
     check({.name = "hidden where true",
            .scores = kScaled + "  %u = where(%m, %least, %t)\n" + kSoftmax,
            .bias = [](int64_t b, int64_t, int64_t,
@@ -397,6 +417,24 @@ TEST_CASE("what is not attention, or may differ from it, stays") {
                               "  %y = add(%y2, %zero)\n",
          .is_found = false,
          .scale = 1});
+  check({.name = "a mask that is turned round",
+         .scores = kProduct +
+                   "  %m = where(%c, %zero, %hides)\n  %n = add(%s, %m)\n"
+                   "  %i = constant @minus\n  %u = mul(%n, %i)\n" +
+                   kSoftmax,
+         .is_found = false,
+         .params = ",\n    %c: tensor<[2, 1, 1, {P}], bool>",
+         .constants = "constant @minus : tensor<[], f32> = [-1.0]\n",
+         .more = {lengths_of(7, 7, 7)},
+         .scale = -1});
+  check({.name = "a number that hides little before the scale",
+         .scores = kProduct +
+                   "  %m = constant @m\n  %few = constant @few\n"
+                   "  %n = where(%m, %s, %few)\n  %u = mul(%n, %quarter)\n" +
+                   kSoftmax,
+         .is_found = false,
+         .constants = "constant @m : tensor<[1], bool> = [true]\n"
+                      "constant @few : tensor<[], f32> = [-30000.0]\n"});
   check({.name = "a number that hides little",
          .scores = kScaled +
                    "  %c = constant @c\n  %few = constant @few\n  %u = where(%c, %t, %few)\n" +

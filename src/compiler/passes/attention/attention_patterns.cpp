@@ -48,6 +48,7 @@ private:
     match_ = {};
     is_guarded_ = is_scaled_ = is_mask_scaled_ = is_mask_mixed_ = false;
     guarded_by_ = {};
+    scale_behind_ = 1;
     steps_ = 0;
     parts_.clear();
     split_.clear();
@@ -194,12 +195,12 @@ private:
       return take_factors(b);
     if (!read_.is_floating(scaled))
       return false;
-    const bool before = std::exchange(is_scaled_, true);
+    const double before = std::exchange(scale_behind_, scale_behind_ * factor);
     if (find_first(scaled, &b)) {
       match_.scale *= factor;
       return true;
     }
-    is_scaled_ = before;
+    scale_behind_ = before;
     return false;
   }
 
@@ -228,7 +229,7 @@ private:
     for (size_t i : {0, 1}) {
       const ValueId scores = operand(b, i), mask = operand(b, 1 - i);
       if (type(scores).dims == type(b.result()).dims &&
-          try_part({mask, false, false, 0, type(mask).dims}, b, scores))
+          try_part({mask, false, false, 0, scale_behind_, type(mask).dims}, b, scores))
         return true;
     }
     return false;
@@ -238,8 +239,9 @@ private:
     for (size_t i : {1, 2}) {
       const ValueId scores = operand(b, i), condition = operand(b, 0);
       const std::optional<double> fill = read_.scalar(operand(b, 3 - i));
-      if (fill && *fill <= kHides && type(scores).dims == type(b.result()).dims &&
-          try_part({condition, true, i == 2, *fill, type(condition).dims}, b, scores))
+      if (fill && *fill * scale_behind_ <= kHides && type(scores).dims == type(b.result()).dims &&
+          try_part({condition, true, i == 2, *fill * scale_behind_, 1, type(condition).dims}, b,
+                   scores))
         return true;
     }
     return false;
@@ -248,9 +250,10 @@ private:
   bool try_part(MaskPart part, const Binding &b, ValueId scores) {
     const size_t parts = parts_.size(), members = match_.members.size();
     const bool scaled = is_scaled_, mask_scaled = is_mask_scaled_, mixed = is_mask_mixed_;
+    const double scale_behind = scale_behind_;
     const std::vector<ExprId> split = split_;
     const DType dtype = type(b.result()).dtype;
-    is_mask_scaled_ = is_mask_scaled_ || is_scaled_;
+    is_mask_scaled_ = is_mask_scaled_ || is_scaled_ || part.scale <= 0;
     is_mask_mixed_ = is_mask_mixed_ || (parts > 0 && dtype != match_.mask_dtype);
     match_.mask_dtype = dtype;
     if (part.repeated = repeated(part.dims, type(b.result()).dims); !part.repeated.empty())
@@ -261,6 +264,7 @@ private:
     parts_.resize(parts);
     match_.members.resize(members);
     is_scaled_ = scaled, is_mask_scaled_ = mask_scaled, is_mask_mixed_ = mixed;
+    scale_behind_ = scale_behind;
     split_ = split;
     return false;
   }
@@ -283,7 +287,7 @@ private:
     const Binding &first = *first_, &second = *match_.product;
     const ValueId y = second.result();
     if (is_mask_scaled_)
-      return no("the mask is scaled with the scores");
+      return no("the mask is scaled with the scores by a tensor, or by a number below 0");
     if (is_mask_mixed_)
       return no("masks are of several dtypes");
     const bool kept = ir::op_bool(Op::matmul, function_.attributes_of(first), "transpose_b");
@@ -403,7 +407,7 @@ private:
       hides = hides || masks_.may_hide(part);
     }
     if (mask.size() == 1 && match_.queries == match_.positions &&
-        masks_.is_causal(mask.front(), match_.queries, kHides)) {
+        masks_.is_causal(mask.front(), match_.queries, kHides / mask.front().scale)) {
       match_.causal = true; // each query sees itself
       mask.clear();
       return true;
@@ -468,6 +472,7 @@ private:
   std::vector<MaskPart> parts_; // from the softmax on
   std::vector<ExprId> split_;   // sequences and heads
   ValueId guarded_by_;          // the mask whose largest element makes rows 0
+  double scale_behind_ = 1;     // of the numbers between what is looked at and the softmax
   bool is_guarded_ = false, is_scaled_ = false, is_mask_scaled_ = false, is_mask_mixed_ = false;
   std::string why_;
   AttentionMatches found_;

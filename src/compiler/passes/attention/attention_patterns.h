@@ -9,7 +9,7 @@
 //             keys and values; values may be wider than queries and keys
 //   scale     constants, and between the products a tensor that is alike for all positions of a row
 //   mask      what is added, or what where() chooses in the place of scores, scalars of at most
-//             -10,000 or -infinity
+//             -10,000 or -infinity; also before a scale, by which it is multiplied then
 //   v, weights  may stand the other way round, v with its last two dimensions exchanged and weights
 //             transposed: the result is exchanged, too, as images [B, D, pixels] have it
 //   guard     where() that makes rows 0 of which nothing is seen: by is_nan of the softmax, or by
@@ -41,7 +41,8 @@ struct MaskPart {
   ir::ValueId value;            // what is added, or a condition
   bool is_condition;            // scores that are not seen become `fill`
   bool hides_where_true;        // of a condition
-  double fill;                  // of a condition
+  double fill;                  // of a condition, as the softmax reads it
+  double scale;                 // of what is added, by which it is multiplied before the softmax
   std::vector<ir::ExprId> dims; // of the value, as it stretches to [B, H, Q, P]
   /// Dimensions to broadcast to first, if scores have sequences in two dimensions and the mask is
   /// the same along one of them; empty: none.

@@ -20,6 +20,7 @@
 #include "ops/emit/op_emitter.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <unordered_map>
@@ -159,7 +160,8 @@ private:
   ValueId mask_of(const AttentionMatch &match) {
     std::vector<int64_t> key = {int64_t(match.mask_dtype), match.hidden_rows_are_nan};
     for (const MaskPart &part : match.mask) {
-      key.insert(key.end(), {part.value.index, part.hides_where_true, std::isfinite(part.fill)});
+      key.insert(key.end(), {part.value.index, part.hides_where_true, std::isfinite(part.fill),
+                             std::bit_cast<int64_t>(part.scale)});
       for (ExprId dim : part.dims)
         key.push_back(dim.index);
     }
@@ -180,6 +182,8 @@ private:
       if (!part.repeated.empty())
         value = op(Op::broadcast_to, {value, shape(part.repeated)}, {}, "mask");
       value = reshaped(value, part.dims);
+      if (part.scale != 1)
+        value = op(Op::mul, {value, scalar(match.mask_dtype, part.scale)}, {}, "mask");
       if (!part.is_condition) {
         mask = mask.valid() ? op(Op::add, {mask, value}, {}, "mask") : value;
         continue;
