@@ -21,6 +21,7 @@
 // Products stay where the sums of so many bytes may not fit into 32 bits, and convolutions before
 // tensor cores multiply bytes. The dequantised values are dead where nothing else reads them:
 // EliminateDeadBindings takes them away.
+#include "base/type/element.h"
 #include "compiler/ir_names.h"
 #include "compiler/passes/all_passes.h"
 #include "compiler/passes/op_appender.h"
@@ -328,8 +329,12 @@ private:
                                dilation = given("dilation", axes, 1),
                                more = given("output_padding", axes, 0);
     const std::optional<int64_t> channels = size(filter[0]), outs = size(filter[1]);
+    const ir::Constant *zero = values_.constant(w->from.zero);
+    const double beyond =
+        zero ? double(ir::integer_at(made_type(w->q).dtype, zero->bytes.data())) : 0;
     if (device_.compute_capability < codegen::kTensorCoresSince || !channels || !outs ||
-        !is_uniform(*x) || w->zero.valid() || !is_along(w->scale, rank, 1) ||
+        !is_uniform(*x) || (w->zero.valid() && (!zero || !is_one(w->zero))) ||
+        !is_along(w->scale, rank, 1) ||
         ir::op_integer(of, source().attributes_of(binding), "groups") != 1 ||
         std::ranges::any_of(dilation, [](int64_t by) { return by != 1; }))
       return keep("a transposed convolution stays in floats: there are no tensor cores for bytes, "
@@ -352,14 +357,15 @@ private:
       phases.push_back(int64_t(3 + 2 * d));
     }
     const int64_t largest =
-        most(made_type(x->q).dtype, x->zero.valid()) * most(made_type(w->q).dtype, false);
+        most(made_type(x->q).dtype, x->zero.valid()) * most(made_type(w->q).dtype, w->zero.valid());
     if (products > INT32_MAX / largest)
       return keep("a product stays in floats: its sums may not fit into 32 bits");
 
     begin(binding);
     ValueId v = w->q;
     if (std::ranges::any_of(behind, [](int64_t zeros) { return zeros > 0; }))
-      v = op(Op::pad, {v}, {{"before", std::vector<int64_t>(rank, 0)}, {"after", behind}});
+      v = op(Op::pad, {v}, // a tap less the zero point is 0 there
+             {{"before", std::vector<int64_t>(rank, 0)}, {"after", behind}, {"value", beyond}});
     v = op(Op::reshape, {v}, {{"shape", parts}});
     v = op(Op::slice, {v},
            {{"starts", std::vector<int64_t>(axes, -1)},
@@ -376,7 +382,8 @@ private:
     for (int side = 0; side < 2; ++side)
       for (int64_t j : taps)
         around.push_back(j - 1);
-    ValueId y = op(Op::conv_integer, {x->q, v, point(x->zero)}, {{"padding", around}});
+    ValueId y =
+        op(Op::conv_integer, {x->q, v, point(x->zero), point(w->zero)}, {{"padding", around}});
     if (!status_.ok())
       return false;
     ir::ExprPool &exprs = module().exprs;
