@@ -46,6 +46,26 @@ TEST_CASE("Pad by what depends on a dimension: numbers, the edge, mirrored, in c
         Floats{0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8});
 }
 
+TEST_CASE("Trilu from a diagonal that depends on a dimension, as masks behind a cache have it") {
+  for (int64_t n : {1, 2, 4}) // [n, 4], from the diagonal n - 2 on
+    for (const bool upper : {true, false}) {
+      Floats x, expected;
+      for (int64_t i = 0; i < n * 4; ++i) {
+        const int64_t behind = i % 4 - i / 4 - (n - 2);
+        x.push_back(float(i + 1));
+        expected.push_back((upper ? behind >= 0 : behind <= 0) ? float(i + 1) : 0);
+      }
+      Given given = floats("x", {n, 4}, x);
+      given.names = {"n"};
+      CHECK(
+          run_model<float>(node("Shape", {"x"}, {"dims"}, integer_attribute("end", 1)) +
+                               integers("two", {2}) + node("Sub", {"dims", "two"}, {"k"}) +
+                               node("Trilu", {"x", "k"}, {"y"}, integer_attribute("upper", upper)),
+                           {given})
+              .values == expected);
+    }
+}
+
 TEST_CASE("convolutions and pools that auto_pad pads for a stride, by images of any size") {
   const Floats taps = {1, 10, 100};
   for (const char *mode : {"SAME_UPPER", "SAME_LOWER"})

@@ -419,13 +419,16 @@ void eye_like(Call &c) {
 
 void triangle(Call &c) {
   V x = c.value(0);
-  const Ints k = c.has(1) ? c.constants(1) : Ints{0};
-  if (c.rank(x) < 2)
+  const std::vector<E> k = c.has(1) ? c.exprs(1) : std::vector<E>{c.constant(0)};
+  if (c.rank(x) < 2 || k.size() != 1)
     return;
   const Dims d = c.dims(x);
   const bool upper = c.integer("upper", 1) != 0;
   // Element (i, j) stays where j - i is at least k, or at most k.
-  V row = c.reshape(c.counting(d[d.size() - 2], k.at(0)), {d[d.size() - 2], c.constant(1)});
+  V row = c.counting(d[d.size() - 2]);
+  if (c.known(k[0]) != 0)
+    row = c.binary(Op::add, row, c.whole(k[0]));
+  row = c.reshape(row, {d[d.size() - 2], c.constant(1)});
   V keep = c.binary(upper ? Op::less_equal : Op::greater_equal, row, c.counting(d.back()));
   c.result(c.op(Op::where, {keep, x, c.like(x, 0)}));
 }
