@@ -260,3 +260,31 @@ TEST_CASE("slices beside a product, a convolution and an elementwise op lie alon
     }
   }
 }
+
+TEST_CASE("what is transposed is read across beside a product and a convolution, for each reader") {
+  for (const char *dtype : {"f16", "f32"}) {
+    const std::string cast = std::string(") {dtype = ") + dtype + "}\n",
+                      begin = "cugrt 1\nfunc @main(%x: tensor<[19, 24], f32>, %w: tensor<[24, 21], "
+                              "f32>, %z: tensor<[21, 19], f32>) -> (tensor<[19, 42], f32>) {\n"
+                              "  %xc = cast(%x" +
+                              cast + "  %wc = cast(%w" + cast + "  %zc = cast(%z" + cast +
+                              "  %zs = mul(%zc, %zc)\n",
+                      end = "  %y = cast(%r) {dtype = f32}\n  return %y\n}\n";
+    const std::vector<Input> inputs = {{{19, 24}}, {{24, 21}}, {{21, 19}}};
+    check_same_bits(begin +
+                        "  %t = transpose(%zs)\n  %p = matmul(%xc, %wc)\n  %q = mul(%p, %t)\n"
+                        "  %r = concat(%q, %t) {axis = 1}\n" +
+                        end,
+                    inputs, {19, 42});
+    check_same_bits(
+        begin +
+            "  %i = reshape(%xc) {shape = [1, 19, 1, 24]}\n  %wt = transpose(%wc)\n"
+            "  %v = reshape(%wt) {shape = [21, 1, 1, 24]}\n"
+            "  %c = conv2d(%i, %v) {channels_last = true}\n"
+            "  %z4 = reshape(%zs) {shape = [1, 21, 19, 1]}\n"
+            "  %t = transpose(%z4) {axes = [0, 2, 3, 1]}\n  %q = mul(%c, %t)\n"
+            "  %o = concat(%q, %t) {axis = 3}\n  %r = reshape(%o) {shape = [19, 42]}\n" +
+            end,
+        inputs, {19, 42});
+  }
+}

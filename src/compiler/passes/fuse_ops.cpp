@@ -33,7 +33,9 @@ using ir::TypeKind;
 
 constexpr uint32_t kNoValue = UINT32_MAX;
 
-bool is_slice(const Binding *op) { return ir::op_of(*op) == ir::Op::slice; }
+bool moves(const Binding *op) {
+  return ir::op_of(*op) == ir::Op::slice || ir::op_of(*op) == ir::Op::transpose;
+}
 
 // --- Groups of a function ------------------------------------------------------------------------
 
@@ -121,7 +123,7 @@ private:
     if (keeps_axes(binding) || keeps_all(binding))
       return ir::OpPattern::elementwise;
     if (options_.after_reductions &&
-        (spread_.only_chooses(binding) || is_slice_of_elements(binding)))
+        (spread_.only_chooses(binding) || is_moved_for_elements(binding)))
       return ir::OpPattern::broadcast;
     const bool counts_as_reduction = op == ir::Op::reduce_mean || is_part(op, ir::OpPart::searches);
     if (counts_as_reduction && options_.after_reductions)
@@ -132,10 +134,12 @@ private:
     return ir::op_pattern(module_, op, operands, result);
   }
 
-  /// A slice that elementwise ops alone read.
-  bool is_slice_of_elements(const Binding &binding) const {
+  /// A slice, or a transposition that no reduction reads behind them, that elementwise ops alone
+  /// read.
+  bool is_moved_for_elements(const Binding &binding) const {
     const auto &readers = uses_.readers(binding.result());
-    return is_slice(&binding) && !readers.empty() &&
+    return moves(&binding) && !readers.empty() &&
+           (ir::op_of(binding) == ir::Op::slice || !spread_.is_reduced(binding.result())) &&
            std::ranges::all_of(readers, [](const Binding *reader) {
              return reader->kind == BindingKind::op &&
                     ir::op_info(ir::op_of(*reader)).pattern <= ir::OpPattern::broadcast;
@@ -431,7 +435,7 @@ Result<ir::Module> spread_lone_slices(ir::Module module, const GroupOptions &opt
     const auto slices_of_kernel = [&](const ir::Function &function, const Binding &slice) {
       const Groups &own = groups.try_emplace(&function, module, function, options).first->second;
       const auto group = own.group(slice);
-      return group.back() == &slice && std::ranges::all_of(group, is_slice) ? group.size() : 0;
+      return group.back() == &slice && std::ranges::all_of(group, moves) ? group.size() : 0;
     };
     CUGRT_ASSIGN(std::optional<ir::Module> spread, spread_slices(module, slices_of_kernel));
     if (!spread)

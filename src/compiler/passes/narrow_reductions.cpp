@@ -16,6 +16,7 @@
 #include "compiler/fused/element_code.h"
 #include "compiler/ir_names.h"
 #include "compiler/passes/mixed_precision.h"
+#include "compiler/passes/spread_values.h"
 #include "compiler/passes/value_uses.h"
 #include "ir/module/function_cloner.h"
 #include "ops/emit/element_ops.h"
@@ -241,10 +242,9 @@ public:
     for (const ir::Block &block : source.blocks)
       for (const Binding &binding : block.bindings)
         if (const bool goes_on = is_op(&binding, Op::reshape) && is_spread(binding);
-            goes_on ||
-            (slices_of_kernel ? is_op(&binding, Op::slice) && spreads_slice(binding, block) &&
-                                    is_copy(binding, slices_of_kernel(source, binding))
-                              : is_op(&binding, Op::cast) && spreads(binding, block))) {
+            goes_on || (slices_of_kernel ? spreads_slice(binding, block) &&
+                                               is_copy(binding, slices_of_kernel(source, binding))
+                                         : is_op(&binding, Op::cast) && spreads(binding, block))) {
           spread_[binding.first_result] = &binding;
           finds_any_ = true;
         }
@@ -283,6 +283,9 @@ private:
   }
 
   bool spreads_slice(const Binding &slice, const ir::Block &block) {
+    if (!moves_for_readers(module(), source(), slice,
+                           slice.result_count ? uses_.readers(slice.result()).size() : 0))
+      return false;
     const ValueId x = source().operands_of(slice)[0].value(), y = slice.result();
     const auto &readers = uses_.readers(y);
     return std::ranges::adjacent_find(readers, std::not_equal_to()) != readers.end() &&
