@@ -74,7 +74,8 @@ def check_debian(out, work):
 def check_tarball(out, work):
     (tarball,) = glob.glob(os.path.join(out, "cugrt-*-linux-x86_64.tar.gz"))
     build = os.path.join(work, "cmake")
-    run("cmake", "-S", os.path.join(ROOT, "examples", "packages", "cmake"), "-B", build, f"-DCUGRT_TARBALL={tarball}")
+    run("cmake", "-G", "Ninja", "-S", os.path.join(ROOT, "examples", "packages", "cmake"), "-B", build,
+        f"-DCUGRT_TARBALL={tarball}")
     run("cmake", "--build", build)
     assert "relu" in run(os.path.join(build, "hello"))
     # By a wrap, as a user has it: a copy of the example with the tarball in its place.
