@@ -459,31 +459,6 @@ Result<ir::Module> fuse(const ir::Module &module, const GroupOptions &options) {
 
 } // namespace
 
-bool is_fused_group(const ir::Module &module, const ir::Function &function) {
-  const bool marked =
-      std::any_of(function.extra_attributes.begin(), function.extra_attributes.end(),
-                  [](const ir::Attribute &a) {
-                    return a.name == kPrimitive && a.value == ir::AttributeValue(true);
-                  });
-  const std::vector<Binding> &bindings = function.body().bindings;
-  if (!marked || !function.is_private || bindings.empty())
-    return false;
-  for (const Binding &binding : bindings) {
-    if (binding.kind == BindingKind::shape)
-      continue;
-    if (binding.kind != BindingKind::op || binding.result_count != 1)
-      return false;
-    for (const Operand &operand : function.operands_of(binding))
-      if (operand.kind != Operand::Kind::value && operand.kind != Operand::Kind::none)
-        return false;
-  }
-  for (const ir::Parameter &param : function.params)
-    if (param.access != ir::Access::in)
-      return false;
-  const std::span<const Operand> results = function.results_of(function.body());
-  return results.size() == 1 && results[0] == Operand::of(bindings.back().result());
-}
-
 Result<ir::Module> fuse_ops(const ir::Module &module, const PassContext &context) {
   if (!context.flag("fuse.ops"))
     return module;

@@ -203,4 +203,29 @@ std::vector<uint32_t> group_ops(const OpGraph &graph, const GroupOptions &option
   return Grouping(graph, options).run();
 }
 
+bool is_fused_group(const ir::Module &module, const ir::Function &function) {
+  const bool marked =
+      std::any_of(function.extra_attributes.begin(), function.extra_attributes.end(),
+                  [](const ir::Attribute &a) {
+                    return a.name == kPrimitive && a.value == ir::AttributeValue(true);
+                  });
+  const std::vector<ir::Binding> &bindings = function.body().bindings;
+  if (!marked || !function.is_private || bindings.empty())
+    return false;
+  for (const ir::Binding &binding : bindings) {
+    if (binding.kind == ir::BindingKind::shape)
+      continue;
+    if (binding.kind != ir::BindingKind::op || binding.result_count != 1)
+      return false;
+    for (const ir::Operand &operand : function.operands_of(binding))
+      if (operand.kind != ir::Operand::Kind::value && operand.kind != ir::Operand::Kind::none)
+        return false;
+  }
+  for (const ir::Parameter &param : function.params)
+    if (param.access != ir::Access::in)
+      return false;
+  const std::span<const ir::Operand> results = function.results_of(function.body());
+  return results.size() == 1 && results[0] == ir::Operand::of(bindings.back().result());
+}
+
 } // namespace cugrt::passes
