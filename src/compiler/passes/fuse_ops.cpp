@@ -427,10 +427,14 @@ bool has_ops(const ir::Function &function) {
   return false;
 }
 
+/// Models have slices of slices of slices. A long chain of them, each read by other ops too, must
+/// not become as many as its length squared.
+constexpr int kMostRoundsOfSlices = 3;
+
 /// The module with a slice that joins no kernel, but with other slices, for each op that reads it;
 /// in rounds, since what these are slices of is read by more ops then.
 Result<ir::Module> spread_lone_slices(ir::Module module, const GroupOptions &options) {
-  while (true) {
+  for (int round = 0; round < kMostRoundsOfSlices; ++round) {
     std::map<const ir::Function *, Groups> groups;
     const auto slices_of_kernel = [&](const ir::Function &function, const Binding &slice) {
       const Groups &own = groups.try_emplace(&function, module, function, options).first->second;
@@ -439,9 +443,10 @@ Result<ir::Module> spread_lone_slices(ir::Module module, const GroupOptions &opt
     };
     CUGRT_ASSIGN(std::optional<ir::Module> spread, spread_slices(module, slices_of_kernel));
     if (!spread)
-      return module;
+      break;
     module = std::move(*spread);
   }
+  return module;
 }
 
 Result<ir::Module> fuse(const ir::Module &module, const GroupOptions &options) {

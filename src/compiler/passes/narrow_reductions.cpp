@@ -238,14 +238,18 @@ class ValueSpreader : public CastCloner {
 public:
   ValueSpreader(const ir::Module &module, const ir::Function &source, ir::Module &target,
                 const SlicesOfKernel &slices_of_kernel = {})
-      : CastCloner(module, source, target), spread_(source.values.size()) {
+      : CastCloner(module, source, target), spread_(source.values.size()),
+        depth_(source.values.size()) {
     for (const ir::Block &block : source.blocks)
       for (const Binding &binding : block.bindings)
-        if (const bool goes_on = is_op(&binding, Op::reshape) && is_spread(binding);
-            goes_on || (slices_of_kernel ? spreads_slice(binding, block) &&
-                                               is_copy(binding, slices_of_kernel(source, binding))
-                                         : is_op(&binding, Op::cast) && spreads(binding, block))) {
+        if (const bool goes_on = is_op(&binding, Op::reshape) && depth_below(binding);
+            depth_below(binding) < kMostDepth &&
+            (goes_on ||
+             (slices_of_kernel ? spreads_slice(binding, block) &&
+                                     is_copy(binding, slices_of_kernel(source, binding))
+                               : is_op(&binding, Op::cast) && spreads(binding, block)))) {
           spread_[binding.first_result] = &binding;
+          depth_[binding.first_result] = depth_below(binding) + 1;
           finds_any_ = true;
         }
   }
@@ -258,8 +262,13 @@ protected:
   }
 
 private:
-  bool is_spread(const Binding &reader) const {
-    return spread_[source().operands_of(reader)[0].index] != nullptr;
+  /// Values that are spread may be made of others that are; each reader makes all of these again.
+  static constexpr int kMostDepth = 3;
+
+  int depth_below(const Binding &reader) const {
+    const auto operands = source().operands_of(reader);
+    const bool reads = !operands.empty() && operands[0].kind == Operand::Kind::value;
+    return reads ? depth_[operands[0].index] : 0;
   }
 
   /// Makes the binding, with operands of its own for values that are spread.
@@ -314,6 +323,7 @@ private:
   }
 
   std::vector<const Binding *> spread_; // by value
+  std::vector<int> depth_;              // by value; 0 where it is not spread
   bool finds_any_ = false;
 };
 

@@ -553,6 +553,26 @@ TEST_CASE("what becomes a view of a weight stays, whichever op it is") {
   }
 }
 
+TEST_CASE("a long chain of slices does not become as many as its length squared") {
+  constexpr int kSlices = 200, kWidth = 4096, kLast = kWidth - kSlices;
+  auto slice = [](const std::string &of, int from, int to) {
+    return "slice(" + of + ") {starts = [" + std::to_string(from) + "], ends = [" +
+           std::to_string(to) + "], axes = [1]}\n";
+  };
+  std::string body = "%s0 = " + slice("%x", 1, kWidth) + "%a0 = " + slice("%s0", 0, kLast);
+  for (int i = 1; i < kSlices; ++i) {
+    const std::string n = std::to_string(i), before = std::to_string(i - 1);
+    body += "%s" + n + " = " + slice("%s" + before, 1, kWidth - i) + "%t" + n + " = " +
+            slice("%s" + n, 0, kLast) + "%r" + n + " = relu(%t" + n + ")\n%a" + n + " = add(%a" +
+            before + ", %r" + n + ")\n";
+  }
+  body += "return %a" + std::to_string(kSlices - 1) + "\n";
+  const std::string result = "tensor<[2, " + std::to_string(kLast) + "], f32>";
+  const ir::Module module = parse(function("%x: tensor<[2, 4096], f32>", result, body));
+  // Two slices a link before; one more of each in each of a few rounds.
+  CHECK(count(run(module, {"FuseOps"}), ir::BindingKind::op) < 12 * kSlices);
+}
+
 TEST_CASE("a tensor that is returned, written, ended or renamed is no weight") {
   const std::string e = "  %t = transpose(%w)\n  %e = exp(%t)\n";
   CHECK(lifted(e + "  %y = add(%x, %e)\n  return %y\n") == 2);
