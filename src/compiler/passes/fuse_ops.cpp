@@ -33,10 +33,6 @@ using ir::TypeKind;
 
 constexpr uint32_t kNoValue = UINT32_MAX;
 
-bool moves(const Binding *op) {
-  return ir::op_of(*op) == ir::Op::slice || ir::op_of(*op) == ir::Op::transpose;
-}
-
 // --- Groups of a function ------------------------------------------------------------------------
 
 /// The ops of a function as a graph, and its groups of more than one.
@@ -138,7 +134,7 @@ private:
   /// read.
   bool is_moved_for_elements(const Binding &binding) const {
     const auto &readers = uses_.readers(binding.result());
-    return moves(&binding) && !readers.empty() &&
+    return only_moves(binding) && !readers.empty() &&
            (ir::op_of(binding) == ir::Op::slice || !spread_.is_reduced(binding.result())) &&
            std::ranges::all_of(readers, [](const Binding *reader) {
              return reader->kind == BindingKind::op &&
@@ -439,7 +435,9 @@ Result<ir::Module> spread_lone_slices(ir::Module module, const GroupOptions &opt
     const auto slices_of_kernel = [&](const ir::Function &function, const Binding &slice) {
       const Groups &own = groups.try_emplace(&function, module, function, options).first->second;
       const auto group = own.group(slice);
-      return group.back() == &slice && std::ranges::all_of(group, moves) ? group.size() : 0;
+      const bool is_lone = group.back() == &slice &&
+                           std::ranges::all_of(group, [](auto *op) { return only_moves(*op); });
+      return is_lone ? group.size() : 0;
     };
     CUGRT_ASSIGN(std::optional<ir::Module> spread, spread_slices(module, slices_of_kernel));
     if (!spread)

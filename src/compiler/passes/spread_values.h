@@ -14,14 +14,18 @@ namespace cugrt::passes {
 /// would have read, and written besides.
 constexpr int64_t kMostTurnedBytes = 8 << 20;
 
+/// Whether an op takes or moves elements, and does no more: a slice or a transposition.
+inline bool only_moves(const ir::Binding &op) {
+  return ir::is_op(op, ir::Op::slice) || ir::is_op(op, ir::Op::transpose);
+}
+
 /// Whether the op only takes or moves elements, and each of so many readers can do that as it
 /// reads.
 inline bool moves_for_readers(const ir::Module &module, const ir::Function &function,
                               const ir::Binding &op, size_t readers) {
-  if (op.kind != ir::BindingKind::op ||
-      (ir::op_of(op) != ir::Op::slice && ir::op_of(op) != ir::Op::transpose))
+  if (!only_moves(op))
     return false;
-  if (ir::op_of(op) == ir::Op::slice || readers < 2)
+  if (ir::is_op(op, ir::Op::slice) || readers < 2)
     return true;
   const ir::Type &type = module.types[function.value(op.result()).type];
   double bytes = double(readers - 1) * ir::info(type.dtype).bytes_per_block;
