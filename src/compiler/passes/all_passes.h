@@ -29,7 +29,7 @@ Result<ir::Module> rewrite_cuda_graph(const ir::Module &module, const PassContex
 // --- Steps that passes take first; the heads of their source files show what they change -------
 
 /// The module with a slice a section in the place of each split of whole bytes and known shape.
-Result<ir::Module> slice_splits(const ir::Module &module);
+Result<ir::Module> slice_splits(const ir::Module &module, const PassContext &context);
 /// The module with sums of slices in place of sums of f32 over a second dimension of at most four,
 /// behind the computation of each part; values that only the sums read stay, unread. Nothing if
 /// there are no such sums.

@@ -470,7 +470,7 @@ Result<ir::Module> fuse_ops(const ir::Module &module, const PassContext &context
   if (!options.after_reductions)
     return fuse(module, options);
   CUGRT_ASSIGN(const ir::Module narrowed, narrow_reductions(module));
-  CUGRT_ASSIGN(ir::Module sliced, slice_splits(narrowed));
+  CUGRT_ASSIGN(ir::Module sliced, slice_splits(narrowed, context));
   CUGRT_ASSIGN(const ir::Module spread, spread_lone_slices(std::move(sliced), options));
   return fuse(spread, options);
 }
