@@ -4,6 +4,7 @@
 #include "support/api_fixture.h"
 
 #include <algorithm>
+#include <random>
 
 using namespace cugrt;
 using namespace cugrt::test;
@@ -286,5 +287,94 @@ TEST_CASE("what is transposed is read across beside a product and a convolution,
             "  %o = concat(%q, %t) {axis = 3}\n  %r = reshape(%o) {shape = [19, 42]}\n" +
             end,
         inputs, {19, 42});
+  }
+}
+
+namespace {
+
+/// A graph of elementwise ops and moves that is more than one kernel takes, and about as many
+/// kernels as hold its ops.
+struct LargeGraph {
+  std::string text;
+  std::vector<Input> inputs;
+  size_t kernels = 1;
+};
+
+/// Several rows of 12 at a time; in each step one is made of others, of an input or of a slice of
+/// what was sliced before.
+LargeGraph draw_large(uint32_t seed) {
+  std::mt19937 random(seed);
+  auto pick = [&](size_t n) { return size_t(random() % n); };
+  const size_t steps = 20 + pick(220), states = 1 + pick(4), inputs = 1 + pick(3) * pick(60);
+  LargeGraph graph;
+  std::string parameters, body;
+  for (size_t i = 0; i < inputs; ++i) {
+    const std::vector<int64_t> dims = i == 0         ? std::vector<int64_t>{2, 300}
+                                      : pick(3) == 0 ? std::vector<int64_t>{2, 1}
+                                      : pick(2)      ? std::vector<int64_t>{12}
+                                                     : std::vector<int64_t>{2, 12};
+    std::string type;
+    for (int64_t dim : dims)
+      type += (type.empty() ? "" : ", ") + std::to_string(dim);
+    parameters += (i ? ", %x" : "%x") + std::to_string(i) + ": tensor<[" + type + "], f32>";
+    graph.inputs.push_back({dims});
+  }
+  auto slice = [](const std::string &of, size_t from, size_t to) {
+    return "slice(" + of + ") {starts = [" + std::to_string(from) + "], ends = [" +
+           std::to_string(to) + "], axes = [1]}\n";
+  };
+  std::string sliced = "%x0";
+  size_t width = 300;
+  std::vector<std::string> state;
+  for (size_t s = 0; s < states; ++s) {
+    state.push_back("%b" + std::to_string(s));
+    body += "  " + state[s] + " = " + slice("%x0", s, s + 12);
+  }
+  for (size_t i = 0; i < steps; ++i) {
+    const std::string n = std::to_string(i);
+    std::string other = state[pick(states)];
+    if (pick(3) == 0 && width > 26) {
+      body += "  %s" + n + " = " + slice(sliced, 1, width) + "  %t" + n + " = slice(%s" + n +
+              (pick(2) ? ") {starts = [0], ends = [12], axes = [1]}\n"
+                       : ") {starts = [1], ends = [24], axes = [1], steps = [2]}\n");
+      sliced = "%s" + n;
+      --width;
+      other = "%t" + n;
+    } else if (pick(5) == 0) { // read at other places, too
+      body += "  %r" + n + " = slice(" + other + ") {starts = [-1], ends = [-13], axes = [1], " +
+              "steps = [-1]}\n";
+      other = "%r" + n;
+      ++graph.kernels; // one may store that
+    } else if (inputs > 1 && pick(4)) {
+      other = "%x" + std::to_string(1 + i % (inputs - 1));
+    }
+    const char *const ops[] = {"add", "maximum", "mul", "sub"};
+    std::string &changed = state[pick(states)];
+    body += "  %y" + n + " = " + ops[pick(4)] + "(" + state[pick(states)] + ", " + other + ")\n";
+    body += "  %z" + n + " = add(" + changed + ", %y" + n + ")\n";
+    changed = "%z" + n;
+  }
+  // All of them, since what nothing reads is no part of a group.
+  std::string all = state[0];
+  for (size_t s = 1; s < states; ++s) {
+    body += "  %e" + std::to_string(s) + " = minimum(" + all + ", " + state[s] + ")\n";
+    all = "%e" + std::to_string(s);
+  }
+  body += "  %last = tanh(" + all + ")\n";
+  graph.text = "cugrt 1\n\nfunc @main(" + parameters + ") -> (tensor<[2, 12], f32>) {\n" + body +
+               "  return %last\n}\n";
+  graph.kernels += (3 * steps + 4 * inputs) / 250;
+  return graph;
+}
+
+} // namespace
+
+TEST_CASE("a group that is more than a kernel takes is a few kernels") {
+  for (uint32_t seed = 0; seed < 24; ++seed) {
+    const LargeGraph graph = draw_large(seed);
+    INFO("seed " << seed << ": " << graph.kernels << " kernels hold it");
+    CHECK(launches(Module::parse(graph.text)) <= 2 * graph.kernels + 1);
+    if (seed < 6) // kernels of so many ops take long to compile
+      check_same_bits(graph.text, graph.inputs, {2, 12});
   }
 }

@@ -11,6 +11,8 @@ namespace {
 
 /// Most parameters of a generated kernel besides its anchor's: drivers take 4096 bytes of them.
 constexpr size_t kMaxParameters = 400;
+/// Most ops of a generated kernel.
+constexpr size_t kMaxOps = 256;
 /// Most ops of a generated kernel with vectors, which holds their code for each element of one.
 constexpr size_t kMaxPackedOps = 32;
 
@@ -33,6 +35,8 @@ public:
 
   Result<Generated> run() {
     Generated made;
+    if (part_.ops.size() > kMaxOps)
+      return Status::error(Code::unsupported, "a kernel of so many ops");
     made.name = kernel_name(module_, group_, part_.ops);
     CUGRT_TRY(places_.anchor == FusedGroup::kNoValue ? elements(made) : anchored(made));
     return made;

@@ -51,7 +51,8 @@ bool can_fuse(const ir::Module &module, ir::Op op, std::span<const ir::TypeId> o
 /// "fused_matmul_add_relu": of a function or kernel of these ops; of many, the first six.
 std::string fused_name(std::span<const ir::Op> ops);
 
-/// The fewest parts, in order. Ops that need no kernel (reshapes at the ends) stand alone.
+/// Few parts, in order, of which kernels can be made. Ops that need none (reshapes at the ends)
+/// stand alone. Several parts may compute the same op.
 std::vector<FusedPart> split_group(ir::Module &module, const FusedGroup &group);
 
 /// Appends the launch of a part of several ops, whose last result is `result`, an allocated tensor.

@@ -44,6 +44,8 @@ Places places_of(const FusedGroup &group, std::span<const uint32_t> ops) {
 namespace {
 
 class Splitter {
+  static constexpr uint32_t kNoOp = UINT32_MAX;
+
 public:
   Splitter(ir::Module &module, const FusedGroup &group) : module_(module), group_(group) {}
 
@@ -140,14 +142,12 @@ private:
     if (ops.size() < 2 || !computes(ops))
       return alone(ops);
     const Places places = places_of(group_, ops);
-    if (places.anchor == FusedGroup::kNoValue || !used_after(places)) {
-      if (can_generate(ops)) {
-        parts_.push_back({ops});
-        return;
-      }
-    }
     if (places.anchor == FusedGroup::kNoValue)
-      return cut(ops);
+      return store_results(ops);
+    if (!used_after(places) && can_generate(ops)) {
+      parts_.push_back({ops});
+      return;
+    }
     // The anchor with the ops before it, then the others.
     std::vector<uint32_t> first = places.before;
     first.push_back(places.anchor);
@@ -155,67 +155,123 @@ private:
         can_generate(first)) {
       parts_.push_back({first});
     } else {
-      split_before(places.before);
+      store_results(places.before);
       alone(std::span(&places.anchor, 1));
     }
-    split_before(places.after);
+    store_results(places.after);
   }
 
-  void split_before(const std::vector<uint32_t> &ops) {
-    if (ops.size() > 1 && computes(ops) && has_one_result(ops) && can_generate(ops))
-      parts_.push_back({ops});
-    else
-      cut(ops);
+  /// Kernels without an anchor, of `ops`, for each result that others need.
+  void store_results(const std::vector<uint32_t> &ops) {
+    std::vector<bool> is_needed(group_.values.size());
+    is_needed[group_.ops.back().result] = true;
+    is_open_.assign(group_.ops.size(), false);
+    for (uint32_t op : ops)
+      is_open_[op] = true;
+    for (uint32_t op = 0; op < group_.ops.size(); ++op)
+      for (uint32_t operand : group_.ops[op].operands)
+        if (operand != FusedGroup::kNoValue && !is_open_[op])
+          is_needed[operand] = true;
+    for (uint32_t op : ops)
+      if (is_needed[group_.ops[op].result])
+        store(op);
   }
 
-  /// Ops that are too much for one kernel: a kernel of the most that there may be behind a value
-  /// that it reads several times, and what gives that; where there is no such value, each op alone.
-  void cut(const std::vector<uint32_t> &ops) {
-    for (size_t i = 0; i + 1 < ops.size(); ++i) {
-      const std::vector<uint32_t> first = all_before(ops, i);
-      std::vector<uint32_t> rest;
-      std::ranges::set_difference(ops, first, std::back_inserter(rest));
-      const auto reads = std::ranges::count_if(rest, [&](uint32_t op) {
-        return std::ranges::count(group_.ops[op].operands, group_.ops[first.back()].result) > 0;
-      });
-      if (reads < 2 || !has_one_result(first) || !computes(rest) || !can_generate(rest))
-        continue;
-      first.size() > 1 ? split(first) : alone(first);
-      parts_.push_back({rest});
+  /// A kernel that stores the op's result, and computes what that needs and no other one stores.
+  /// Where that is too much for one kernel, others store some of it first. Each that is called
+  /// stores a result, so this ends.
+  void store(uint32_t op) {
+    std::vector<uint32_t> ops = needed_for(op);
+    if (ops.size() < 2 || !computes(ops)) {
+      std::ranges::sort(ops);
+      alone(ops);
+      for (uint32_t each : ops)
+        is_open_[each] = false;
       return;
     }
-    alone(ops);
+    if (!can_generate_last(ops, 0)) {
+      for (uint32_t first : stored_before(ops, cut(ops)))
+        store(first);
+      ops = needed_for(op);
+    }
+    is_open_[op] = false;
+    std::ranges::sort(ops);
+    ops.size() > 1 ? parts_.push_back({std::move(ops)}) : alone(ops);
   }
 
-  /// The ops that the op at a place reads, directly and indirectly, and itself, in order.
-  std::vector<uint32_t> all_before(const std::vector<uint32_t> &ops, size_t place) const {
-    std::vector<bool> needed(group_.values.size());
-    needed[group_.ops[ops[place]].result] = true;
-    std::vector<uint32_t> found;
-    for (size_t i = place + 1; i-- > 0;) {
-      const FusedOp &op = group_.ops[ops[i]];
-      if (!needed[op.result])
+  /// The op and what it needs of what is not stored, each behind its operands. Of these the one
+  /// with most ops behind one another comes first, so that few results wait for what needs them.
+  std::vector<uint32_t> needed_for(uint32_t op) const {
+    std::vector<uint32_t> made_by(group_.values.size(), kNoOp), depth(group_.ops.size());
+    auto each_operand = [&](uint32_t of, auto visit) {
+      for (uint32_t operand : group_.ops[of].operands)
+        if (operand != FusedGroup::kNoValue && made_by[operand] != kNoOp)
+          visit(made_by[operand]);
+    };
+    for (uint32_t o = 0; o <= op; ++o)
+      if (is_open_[o]) {
+        made_by[group_.ops[o].result] = o;
+        each_operand(o, [&](uint32_t of) { depth[o] = std::max(depth[o], depth[of] + 1); });
+      }
+    std::vector<uint32_t> found, open = {op};
+    std::vector<bool> is_seen(group_.ops.size()), is_found(group_.ops.size());
+    while (!open.empty()) {
+      const uint32_t last = open.back();
+      if (is_seen[last]) {
+        open.pop_back();
+        if (!is_found[last])
+          found.push_back(last);
+        is_found[last] = true;
         continue;
-      found.push_back(ops[i]);
-      for (uint32_t operand : op.operands)
-        if (operand != FusedGroup::kNoValue)
-          needed[operand] = true;
+      }
+      is_seen[last] = true;
+      const size_t begin = open.size();
+      each_operand(last, [&](uint32_t of) {
+        if (!is_seen[of])
+          open.push_back(of);
+      });
+      std::stable_sort(open.begin() + ptrdiff_t(begin), open.end(),
+                       [&](uint32_t a, uint32_t b) { return depth[a] < depth[b]; });
     }
-    std::ranges::reverse(found);
     return found;
   }
 
-  /// Whether only the last of `ops` has a result that others use.
-  bool has_one_result(std::span<const uint32_t> ops) const {
-    std::vector<bool> hidden(group_.values.size());
-    for (uint32_t op : ops.first(ops.size() - 1))
-      hidden[group_.ops[op].result] = true;
-    for (uint32_t number = 0; number < group_.ops.size(); ++number)
-      if (std::find(ops.begin(), ops.end(), number) == ops.end())
-        for (uint32_t operand : group_.ops[number].operands)
-          if (operand != FusedGroup::kNoValue && hidden[operand])
-            return false;
-    return true;
+  bool can_generate_last(std::span<const uint32_t> ops, size_t begin) {
+    std::vector<uint32_t> last(ops.begin() + ptrdiff_t(begin), ops.end());
+    std::ranges::sort(last);
+    return last.size() < 2 || can_generate(last);
+  }
+
+  /// Where in `ops` the last kernel begins: of the places from which on it is at least half of the
+  /// most that one kernel takes, the first with the fewest results to store before.
+  size_t cut(std::span<const uint32_t> ops) {
+    size_t too_much = 0, best = ops.size() - 1;
+    while (best - too_much > 1) {
+      const size_t middle = too_much + (best - too_much) / 2;
+      (can_generate_last(ops, middle) ? best : too_much) = middle;
+    }
+    const size_t end = best + (ops.size() - best) / 2;
+    size_t fewest = stored_before(ops, best).size();
+    for (size_t begin = best + 1; begin < end; ++begin)
+      if (const size_t stored = stored_before(ops, begin).size();
+          stored < fewest && can_generate_last(ops, begin)) {
+        best = begin;
+        fewest = stored;
+      }
+    return best;
+  }
+
+  /// The ops before the place that ops from there on read.
+  std::vector<uint32_t> stored_before(std::span<const uint32_t> ops, size_t place) const {
+    std::vector<bool> is_read(group_.values.size());
+    for (uint32_t op : ops.subspan(place))
+      for (uint32_t operand : group_.ops[op].operands)
+        if (operand != FusedGroup::kNoValue)
+          is_read[operand] = true;
+    std::vector<uint32_t> found;
+    std::ranges::copy_if(ops.first(place), std::back_inserter(found),
+                         [&](uint32_t op) { return is_read[group_.ops[op].result]; });
+    return found;
   }
 
   /// Whether ops behind the anchor also need values that it loads.
@@ -233,6 +289,7 @@ private:
   ir::Module &module_;
   const FusedGroup &group_;
   std::vector<FusedPart> parts_;
+  std::vector<bool> is_open_; // by op: a kernel may compute it, and none has stored it
 };
 
 } // namespace

@@ -415,6 +415,9 @@ private:
   GroupTable &table_;
 };
 
+/// FuseKernels cuts a group that is more than one kernel takes.
+constexpr uint32_t kMostOpsWithCuts = 4096;
+
 bool has_ops(const ir::Function &function) {
   for (const ir::Block &block : function.blocks)
     for (const Binding &binding : block.bindings)
@@ -469,6 +472,7 @@ Result<ir::Module> fuse_ops(const ir::Module &module, const PassContext &context
   options.after_reductions = context.choice("fuse.rules") == "extended";
   if (!options.after_reductions)
     return fuse(module, options);
+  options.max_ops = kMostOpsWithCuts;
   CUGRT_ASSIGN(const ir::Module narrowed, narrow_reductions(module));
   CUGRT_ASSIGN(ir::Module sliced, slice_splits(narrowed, context));
   CUGRT_ASSIGN(const ir::Module spread, spread_lone_slices(std::move(sliced), options));
