@@ -27,12 +27,11 @@
 constexpr int kThreads = 256, kWarps = kThreads / 32;
 // So many blocks a multiprocessor leave the registers that all loads of a round on tensor cores
 // take, or rows, a residual and two norms' scales. NVRTC 12 takes 64 for sm_80, and on sm_75 for
-// blocks as they are stored, where it is not told that two blocks are enough, or one for more rows
-// than four, and spills, as 13 does for sm_75 of bf16, which has no instructions there and where
-// 128 do not do; nor do they for sm_120 and on for a sum of bf16.
+// blocks as they are stored, where it is not told that two blocks are enough, and spills. 128 do
+// not do on sm_75 for more rows than four or for bf16, which has no instructions there, nor for
+// sm_120 and on for a sum of bf16.
 #if defined(DTYPE_F64) || (defined(HAS_SUM) && defined(DTYPE_BF16) && __CUDA_ARCH__ >= 1200) ||    \
-    (defined(HAS_STORED) && __CUDA_ARCH__ < 800 &&                                                 \
-     (defined(DTYPE_BF16) || (__CUDACC_VER_MAJOR__ == 12 && ROWS > 4)))
+    (defined(HAS_STORED) && __CUDA_ARCH__ < 800 && (defined(DTYPE_BF16) || ROWS > 4))
 #define PRODUCTS_BOUNDS __launch_bounds__(kThreads, 1)
 #elif defined(BLOCKS)
 #define PRODUCTS_BOUNDS __launch_bounds__(kThreads, BLOCKS)

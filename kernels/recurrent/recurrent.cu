@@ -220,7 +220,7 @@ __device__ __forceinline__ int product(const int *state, const WEIGHTS *weights,
   last_hidden[place.state + j] = LastState(h[j])
 
 #if defined(CELL_LSTM)
-extern "C" __global__ void __launch_bounds__(1024)
+extern "C" __global__ void __launch_bounds__(1024, 1)
     lstm(const T *__restrict__ gates,
          RECURRENT_PARAMETERS HIDDEN_PARAMETER CELL_PARAMETER PEEPHOLES_PARAMETER LENGTHS_PARAMETER
              RESIDENT_PARAMETERS T *__restrict__ y,
@@ -265,7 +265,7 @@ extern "C" __global__ void __launch_bounds__(1024)
     last_cell[place.state + j] = LastState(c[j]);
 }
 #elif defined(CELL_GRU)
-extern "C" __global__ void __launch_bounds__(1024)
+extern "C" __global__ void __launch_bounds__(1024, 1)
     gru(const T *__restrict__ gates, const T *__restrict__ recurrent,
         HIDDEN_PARAMETER BIAS_PARAMETER LENGTHS_PARAMETER RESIDENT_PARAMETERS T *__restrict__ y,
         LastState *__restrict__ last_hidden, SIZES) {
@@ -303,7 +303,7 @@ extern "C" __global__ void __launch_bounds__(1024)
   FINISH;
 }
 #else
-extern "C" __global__ void __launch_bounds__(1024)
+extern "C" __global__ void __launch_bounds__(1024, 1)
     rnn(const T *__restrict__ gates, const T *__restrict__ recurrent,
         HIDDEN_PARAMETER LENGTHS_PARAMETER RESIDENT_PARAMETERS T *__restrict__ y,
         LastState *__restrict__ last_hidden, SIZES) {

@@ -349,7 +349,9 @@ private:
     const int lane = threadIdx.x, top = threadIdx.y / 2 * kHigh * 16;
     const int left = kRows + threadIdx.y % 2 * kWide * 8;
     const int half = (threadIdx.y ^ threadIdx.y / 2) % 2 * 32; // neighbours have the other one
-#pragma unroll
+    // NVRTC 12 spills where two halves of k are written out beside both sums.
+    constexpr int kAtOnce = __CUDACC_VER_MAJOR__ == 12 && kLeftSums && kRightSums ? 1 : kDepth / 32;
+#pragma unroll kAtOnce
     for (int d = 0; d < kDepth; d += 32) {
       unsigned l[kHigh][4], r[kWide / 2][4];
       // Chunks of rows 16 apart are exchanged alike.
