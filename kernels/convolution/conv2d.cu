@@ -59,7 +59,7 @@ extern "C" __global__ void __launch_bounds__(128, 3) conv2d_mma(PARAMETERS) {
 #endif
 
 #ifdef WITH_REGISTER
-extern "C" __global__ void __launch_bounds__(128) REGISTER_ENTRY(conv2d)(PARAMETERS) {
+extern "C" __global__ void REGISTER_BOUNDS REGISTER_ENTRY(conv2d)(PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   convolve_in_registers<RegisterTileOf<WITH_REGISTER>>(AS_VOLUME);

@@ -49,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(256) conv3d_slices(CONVOLUTION_PARA
 }
 #endif
 #ifdef WITH_REGISTER
-extern "C" __global__ void __launch_bounds__(128) REGISTER_ENTRY(conv3d)(CONVOLUTION_PARAMETERS) {
+extern "C" __global__ void REGISTER_BOUNDS REGISTER_ENTRY(conv3d)(CONVOLUTION_PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   convolve_in_registers<RegisterTileOf<WITH_REGISTER>>(CONVOLUTION_ARGUMENTS);

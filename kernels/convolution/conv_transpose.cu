@@ -21,8 +21,7 @@
 #include "convolution/conv_transpose_register.cuh"
 
 #ifdef WITH_REGISTER
-extern "C" __global__ void __launch_bounds__(128)
-    REGISTER_ENTRY(conv_transpose)(CONVOLUTION_PARAMETERS) {
+extern "C" __global__ void REGISTER_BOUNDS REGISTER_ENTRY(conv_transpose)(CONVOLUTION_PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   transpose_convolve_in_registers<RegisterTileOf<WITH_REGISTER>>(CONVOLUTION_ARGUMENTS);

@@ -123,6 +123,13 @@ template <int kHigh, int kWide, int kDown, int kAcross> struct RegisterTile {
 template <int kRows> struct RegisterTileOf : RegisterTile<4, 4, 4, 32> {};
 template <> struct RegisterTileOf<64> : RegisterTile<8, 4, 8, 16> {};
 
+// NVRTC 13.5 takes 96 registers for sm_86 to sm_89 where it is not told that four blocks a
+// multiprocessor are enough, and spills.
+#if !defined(DTYPE_F64) && __CUDA_ARCH__ > 800 && __CUDA_ARCH__ < 900
+#define REGISTER_BOUNDS __launch_bounds__(128, 4)
+#else
+#define REGISTER_BOUNDS __launch_bounds__(128)
+#endif
 #define REGISTER_ENTRY_JOINED(op, rows) op##_register_##rows
 #define REGISTER_ENTRY_OF(op, rows) REGISTER_ENTRY_JOINED(op, rows)
 #define REGISTER_ENTRY(op) REGISTER_ENTRY_OF(op, WITH_REGISTER)
