@@ -197,6 +197,8 @@ constexpr KernelCase kCases[] = {
      "tensor<[R, 32, C], T>"},
     {"top_k", "f32", kOne, "top_k(%x) {k = 8}", Ceiling::read, CUGRT_PLAIN,
      "tensor<[R, 8], T>, tensor<[R, 8], i64>"},
+    {"dynamic_quantize", "f32", kOne, "dynamic_quantize(%x)", Ceiling::read, CUGRT_PLAIN,
+     "tensor<[R, C], u8>, tensor<[], f32>, tensor<[], u8>"},
     {"max_pool2d",
      "f32",
      "%x: tensor<[R, C, 32, 32], T>",

@@ -288,6 +288,32 @@ TEST_CASE("what is quantised again as it was is the bytes, through what moves th
   }
 }
 
+TEST_CASE("bytes of a range that the data has: the text's numbers, a scale above 0, NaN as 0") {
+  struct Case {
+    std::vector<float> x;
+    float scale;
+    std::vector<uint8_t> zero, y;
+  };
+  const float nan = std::nanf("");
+  const Case cases[] = {
+      {{0, 2, -3, -2.5f, 1.34f, 0.5f}, 5.f / 255, {153}, {153, 255, 0, 26, 221, 179}},
+      {{-1, -2.1f, -1.3f, -2.5f, -3.34f, -4}, 4.f / 255, {255}, {191, 121, 172, 96, 42, 0}},
+      {{1, 2.1f, 1.3f, 2.5f, 3.34f, 4}, 4.f / 255, {0}, {64, 134, 83, 159, 213, 255}},
+      {{0, 0, 0, 0, 0, 0}, 1, {0}, {0, 0, 0, 0, 0, 0}},
+      {{nan, 255, 0.5f, 1.5f, nan, 2.5f}, 1, {0}, {0, 255, 0, 2, 0, 2}},
+      {{-255, -0.5f, -1.5f, nan, 0, -2.5f}, 1, {255}, {0, 255, 253, 0, 255, 253}}};
+  for (const Case &one : cases) {
+    INFO("the first of x is " << one.x[0]);
+    auto made = [](const std::vector<std::string> &names) {
+      return node("DynamicQuantizeLinear", {"x"}, names);
+    };
+    const std::vector<Given> x = {floats("x", {2, 3}, one.x)};
+    CHECK(run<uint8_t>(made({"y", "s", "z"}), x) == one.y);
+    CHECK(run<float>(made({"q", "y", "z"}), x) == std::vector{one.scale});
+    CHECK(run<uint8_t>(made({"q", "s", "y"}), x) == one.zero);
+  }
+}
+
 TEST_CASE(
     "weights of four bits in blocks are multiplied as they are, through a transposition too") {
   const int64_t rows = 3, inner = 128, columns = 40, block = 64;

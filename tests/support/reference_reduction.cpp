@@ -1,4 +1,5 @@
 // Reference arithmetic: reductions, searches and running sums along axes.
+#include "support/op_test.h"
 #include "support/reference_call.h"
 
 #include <algorithm>
@@ -121,6 +122,49 @@ std::vector<Array> reference_top_k(const Call &call) {
     ++line;
   });
   return {values, positions};
+}
+
+std::vector<Array> reference_dynamic_quantize(const Call &call) {
+  const Array &x = call.operand(0);
+  float low = 0, high = 0;
+  for (double value : x.values) {
+    low = std::fmin(low, float(value));
+    high = std::fmax(high, float(value));
+  }
+  auto limited = [](float value) { return std::isnan(value) ? 0 : std::clamp(value, 0.f, 255.f); };
+  const float range = (high - low) / 255, scale = range == 0 ? 1 : range;
+  Array y = Array::of(x.dims), of_scale = Array::of({}), zero = Array::of({});
+  of_scale.values = {scale};
+  zero.values = {limited(std::nearbyint(-low / scale))};
+  for (size_t i = 0; i < x.values.size(); ++i)
+    y.values[i] = limited(std::nearbyint(float(x.values[i]) / scale) + float(zero.values[0]));
+  return {y, of_scale, zero};
+}
+
+std::vector<OpTest> cases_dynamic_quantize() {
+  std::vector<OpTest> cases;
+  auto add = [&](Dims dims, bool symbolic, double scale) {
+    OpTest test{.op = Op::dynamic_quantize, .operands = {{std::move(dims)}}};
+    test.symbolic = symbolic, test.specials = scale == 3, test.scale = scale;
+    cases.push_back(test);
+  };
+  // One block of few and of many threads, two launches, two with more than a run a thread.
+  for (const Dims &dims : {Dims{}, Dims{0, 4}, Dims{7, 3}, Dims{4096}, Dims{2, 31, 67}, Dims{16384},
+                           Dims{16385}, Dims{5, 4099}, Dims{257, 4096}})
+    for (double scale : {2.0, 3.0, 1e-3})
+      add(dims, false, scale);
+  add({7, 3}, true, 2);
+  add({5, 4099}, true, 2);
+  for (const std::vector<double> &values :
+       {std::vector<double>{0, 0, 0, 0, 0}, std::vector<double>{3, 4, 5, 3, 3},
+        std::vector<double>{-3, -4, -5, -3, -3}, std::vector<double>{-127.5, 127.5, 0.5, 1.5, 2.5},
+        std::vector<double>{NAN, 1, -2, NAN, 0}, std::vector<double>(5, NAN),
+        std::vector<double>{INFINITY, 1, -2, 0, 0}, std::vector<double>{-INFINITY, 1, 2, 0, 0}}) {
+    OpTest test{.op = Op::dynamic_quantize, .operands = {{{5}}}};
+    test.operands[0].values = values;
+    cases.push_back(test);
+  }
+  return cases;
 }
 
 } // namespace cugrt::test

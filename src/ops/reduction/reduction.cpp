@@ -1,5 +1,5 @@
-// Reductions, searches and running sums: kernels/reduction/reduce.cu, argmax.cu, top_k.cu,
-// cumsum.cu.
+// Reductions, searches, running sums and bytes of a range: kernels/reduction/reduce.cu, argmax.cu,
+// top_k.cu, cumsum.cu, dynamic_quantize.cu.
 #include "base/check.h"
 #include "ops/emit/op_emitter.h"
 #include "ops/table/infer_op.h"
@@ -60,6 +60,12 @@ Types Inference::top_k() const {
   out[axis] = constant(k);
   const DType dtype = type(0).dtype;
   return std::vector<TypeId>{m.types.tensor(dtype, out), m.types.tensor(DType::i64, out)};
+}
+
+Types Inference::dynamic_quantize() const {
+  CUGRT_TRY(check_dtype(0, DType::f32));
+  return std::vector<TypeId>{m.types.tensor(DType::u8, Dims(dims(0))),
+                             m.types.tensor(DType::f32, {}), m.types.tensor(DType::u8, {})};
 }
 
 } // namespace cugrt::ir
@@ -129,6 +135,15 @@ Status OpPadding::top_k() {
       if (d != along)
         CUGRT_TRY(carry(0, d, d, result));
   fills([&](size_t d, size_t r) { return r == 1 ? Fill::finite : fill(0, d); });
+  return {};
+}
+
+Status OpPadding::dynamic_quantize() {
+  for (size_t d = 0; d < rank(0); ++d) {
+    CUGRT_TRY(take(0, d, Fill::zero)); // lies in the range anyway
+    CUGRT_TRY(carry(0, d, d));
+  }
+  fills([](size_t, size_t) { return Fill::finite; });
   return {};
 }
 
@@ -375,6 +390,50 @@ Status emit_top_k(OpEmitter &op) {
   launch.variant("", exprs.make(ir::ExprKind::le, length, exprs.constant(256)), lines, {32, 1, 1});
   launch.variant("", {}, lines, {256, 1, 1});
   return op.emit(launch);
+}
+
+Status emit_dynamic_quantize(OpEmitter &op) {
+  // kernels/reduction/dynamic_quantize.cu: elements that a thread has at once, and blocks that one
+  // can join.
+  constexpr int64_t kEach = 16, kMostBlocks = 256, kThreads = 256, kMostThreads = 1024;
+  ir::ExprPool &exprs = op.exprs();
+  const ir::ExprId all = op.count(op.operand_type(0));
+  const ir::SymbolDomain bounds = op.builder().function().symbol_domain(exprs);
+  const auto bytes = [&](const char *entry, ir::ValueId parts, ir::ExprId blocks) {
+    KernelLaunch launch = op.number_launch("dynamic_quantize.cu", entry, ir::DType::f32);
+    launch.option_if(parts.valid(), "-DSPLIT");
+    launch.input("x", op.operand(0));
+    if (parts.valid())
+      launch.input("parts", parts);
+    launch.output("y", op.result(0));
+    launch.output("scale", op.result(1));
+    launch.output("zero", op.result(2));
+    const ir::ExprId count = launch.count("count", all);
+    if (parts.valid()) {
+      launch.variant("", {}, launch.count("blocks", blocks), {kThreads, 1, 1});
+    } else {
+      launch.variant("", at_most(exprs, count, kThreads * kEach), blocks, {kThreads, 1, 1});
+      launch.variant("", {}, blocks, {kMostThreads, 1, 1});
+    }
+    return op.emit(launch);
+  };
+  if (exprs.range(all, bounds).upper <= kMostThreads * kEach)
+    return bytes("dynamic_quantize", {}, op.constant(1));
+
+  const ir::ExprId blocks = exprs.max(
+      exprs.min(exprs.ceildiv(all, op.constant(kThreads * kEach)), op.constant(kMostBlocks)),
+      op.constant(1));
+  const std::vector<ir::ExprId> dims = {blocks, op.constant(2)};
+  const ir::ValueId parts =
+      op.builder().alloc("parts", op.builder().module().types.tensor(ir::DType::f32, dims));
+  KernelLaunch launch = op.number_launch("dynamic_quantize.cu", "dynamic_range", ir::DType::f32);
+  launch.option("-DSPLIT");
+  launch.input("x", op.operand(0));
+  launch.output("parts", parts);
+  launch.count("count", all);
+  launch.variant("", {}, launch.count("blocks", blocks), {kThreads, 1, 1});
+  CUGRT_TRY(op.emit(launch));
+  return bytes("dynamic_bytes", parts, blocks);
 }
 
 } // namespace cugrt::codegen

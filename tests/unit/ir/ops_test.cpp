@@ -137,6 +137,7 @@ TEST_CASE(
   CHECK(infer("%r = scatter_nd(%x, %y, %x)", "[n, 4], f32", "[n, 1], i64").type ==
         "tensor<[n, 4], f32>");
   CHECK(infer("%r, %i = top_k(%x) {k = 2}", "[n], f32").type == "tensor<[2], f32>");
+  CHECK(infer("%r, %s, %z = dynamic_quantize(%x)", "[n, 3], f32").type == "tensor<[n, 3], u8>");
   CHECK(infer("%r = shift_left(%x, %x)", "[n], u8").type == "tensor<[n], u8>");
 }
 
@@ -179,6 +180,7 @@ TEST_CASE("what a rule refuses is said with what is needed") {
              "[2, 2, 3], f32"),
        "less than the stride");
   says(error("%r = matmul_integer(%x, %y)", "[2, 3], i8", "[3, 2], i32"), "i8 or u8 is needed");
+  says(error("%r, %s, %z = dynamic_quantize(%x)", "[2, 3], f16"), "f32 is needed");
   says(error("%r = matmul_integer(%x, %y, %y)", "[2, 3], i8", "[3, 2], u8"), "i8 is needed");
   says(error("%r = conv_integer(%x, %y, none, %x)", "[1, 2, 3], i8", "[2, 2, 3], i8"), "rank 3");
   says(error("%r = gather_nd(%x, %y)", "[4, 3], f32", "[2, 3], i64"), "at most the rank");

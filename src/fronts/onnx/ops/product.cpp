@@ -91,17 +91,8 @@ V dequantize(Call &c, V x, V scale, V zero) {
 }
 
 Bytes dynamically_quantized(Call &c, V x) {
-  Ints all;
-  for (size_t i = 0; i < c.rank(x); ++i)
-    all.push_back(int64_t(i));
-  V zero = c.like(x, 0);
-  V least = c.binary(Op::minimum, c.reduce(Op::reduce_min, x, all, false), zero);
-  V most = c.binary(Op::maximum, c.reduce(Op::reduce_max, x, all, false), zero);
-  V scale = c.binary(Op::div, c.binary(Op::sub, most, least), c.like(x, 255));
-  V safe = c.op(Op::where, {c.binary(Op::equal, scale, zero), c.like(x, 1), scale});
-  V point =
-      saturated(c, c.op(Op::round, {c.op(Op::neg, {c.binary(Op::div, least, safe)})}), DType::u8);
-  return {quantize(c, x, safe, point, DType::u8), scale, point};
+  const std::vector<V> made = c.w.emit(Op::dynamic_quantize, {c.cast(x, DType::f32)}, {});
+  return {made[0], made[1], made[2]};
 }
 
 V matmul_bytes(Call &c, V a, V b, V a_zero, V b_zero) {
