@@ -210,6 +210,23 @@ TEST_CASE("scales and zero points that quantise nothing are told with the node's
         dequantise + "axis 2 is outside of rank 2");
   CHECK(dequantised(scale({1, 2})) ==
         dequantise + "input 1 has 2 in dimension 0, where 3 is wanted");
+  CHECK(dequantised(tensor("s", kF32, {2, 1}, floats({1, 2}))) ==
+        dequantise + "scales or zero points of shape [2, 1] where there are no blocks");
+  auto in_blocks = [&](const std::vector<int64_t> &dims, int64_t block) {
+    const std::vector<float> ones(size_t(dims[0] * (dims.size() > 1 ? dims[1] : 1)), 1);
+    return dequantised(tensor("s", kF32, dims, floats(ones)), "",
+                       integer_attribute("block_size", uint64_t(block)));
+  };
+  for (const auto &[dims, text] :
+       {std::pair(std::vector<int64_t>{2, 3}, "[2, 3]"),
+        std::pair(std::vector<int64_t>{1, 2}, "[1, 2]"), std::pair(std::vector<int64_t>{4}, "[4]")})
+    CHECK(in_blocks(dims, 2) == dequantise + "scales or zero points of shape " + text +
+                                    " where its blocks ask for [2, 2]");
+  CHECK(in_blocks({2, 2}, 2).empty());
+  CHECK(in_blocks({2, 1}, INT64_MAX).empty());
+  CHECK(in_blocks({2, 1}, -2) == dequantise + "blocks of -2 elements");
+  CHECK(error_of(node("DequantizeLinear", {"x", "s"}, {"y"}) + x + y + scale({1})) ==
+        begin + "DequantizeLinear, 1 time ('y'): quantised values of dtype f32");
   auto quantised = [&](const std::string &given, const std::string &attributes = "") {
     return error_of(node("QuantizeLinear", {"x", "s", "z"}, {"y"}, attributes) + x +
                     output("y", kU8, {}) + given);

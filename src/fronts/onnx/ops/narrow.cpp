@@ -114,12 +114,13 @@ EntryPtr blocks_for_product(Call &c) {
     return nullptr;
   const bool by_rows = *axis == 1;
   const int64_t n = quants.dims[1 - *axis], k = quants.dims[*axis],
-                blocks = (k + block - 1) / block;
+                length = std::min(block, std::max<int64_t>(k, 1)),
+                blocks = (k + length - 1) / length;
   if (scales.dims[*axis] != blocks || scales.dims[1 - *axis] != n ||
       (zero && (zero->constant->dtype != quants.dtype || zero->narrow != w->narrow ||
                 zero->constant->dims != scales.dims)))
     return nullptr; // an error that others tell
-  BlockWeights made{n, k, block, {}, {}, {}};
+  BlockWeights made{n, k, length, {}, {}, {}};
   auto in_rows = [&](int64_t columns, const HostTensor &from, auto read) {
     const size_t bytes = ir::info(from.dtype).bytes_per_block;
     for (int64_t r = 0; r < n; ++r)

@@ -59,6 +59,19 @@ V requantize(Call &c, V sums, V a_scale, V b_scale, V scale, V zero, DType to) {
                  zero, to);
 }
 
+static std::string shape_text(Call &c, const Dims &dims) {
+  return "[" +
+         ir::joined(dims,
+                    [&](E dim) { return c.known(dim) ? std::to_string(*c.known(dim)) : "?"; }) +
+         "]";
+}
+
+/// Whether these dimensions are known to be others.
+static bool differ(Call &c, const Dims &a, const Dims &b) {
+  return !std::ranges::equal(
+      a, b, [&](E p, E q) { return !c.known(p) || !c.known(q) || *c.known(p) == *c.known(q); });
+}
+
 V along(Call &c, V q, V x, int64_t axis_number, int64_t block) {
   if (c.rank(q) == 0)
     return q;
@@ -66,8 +79,20 @@ V along(Call &c, V q, V x, int64_t axis_number, int64_t block) {
     return c.reshape(q, {});
   const size_t axis = c.axis(axis_number, c.rank(x));
   if (block) {
-    if (c.rank(q) != c.rank(x))
-      c.w.fail(Code::parse_error, "scales of blocks have another rank");
+    if (block < 0) {
+      c.w.fail(Code::parse_error, "blocks of " + std::to_string(block) + " elements");
+      return q;
+    }
+    const E size = c.dims(x)[axis];
+    if (c.known(size)) // so that what is repeated is not much longer
+      block = std::clamp<int64_t>(block, 1, std::max<int64_t>(*c.known(size), 1));
+    Dims wanted = c.dims(x);
+    wanted[axis] = c.w.exprs().ceildiv(size, c.constant(block));
+    if (differ(c, c.dims(q), wanted)) {
+      c.w.fail(Code::parse_error, "scales or zero points of shape " + shape_text(c, c.dims(q)) +
+                                      " where its blocks ask for " + shape_text(c, wanted));
+      return q;
+    }
     Dims one = c.dims(q), all = c.dims(q), out = c.dims(q);
     one.insert_at(size_t(axis) + 1, c.constant(1));
     all.insert_at(size_t(axis) + 1, c.constant(block));
@@ -75,8 +100,11 @@ V along(Call &c, V q, V x, int64_t axis_number, int64_t block) {
     V wide = c.reshape(c.broadcast(c.reshape(q, one), all), out);
     return out == c.dims(x) ? wide : c.slice(wide, axis, c.constant(0), c.dims(x)[axis]);
   }
-  if (c.rank(q) != 1)
+  if (c.rank(q) != 1) {
+    c.w.fail(Code::parse_error, "scales or zero points of shape " + shape_text(c, c.dims(q)) +
+                                    " where there are no blocks");
     return q;
+  }
   q = c.w.match(q, {c.dims(x)[axis]});
   Dims column(c.rank(x), c.constant(1));
   column[axis] = c.dims(x)[axis];
@@ -159,13 +187,6 @@ void gemm(Call &c) {
   c.result(y);
 }
 
-std::string shape_text(Call &c, V x) {
-  return "[" +
-         ir::joined(c.dims(x),
-                    [&](E dim) { return c.known(dim) ? std::to_string(*c.known(dim)) : "?"; }) +
-         "]";
-}
-
 /// The dtype of an input as the file has it.
 std::string input_dtype(Call &c, size_t i) {
   const EntryPtr one = c.required(i);
@@ -191,13 +212,10 @@ void check_scale(Call &c, V scale, V zero) {
   auto is_one = [&](V x) {
     return c.rank(x) == 0 || (c.rank(x) == 1 && c.known(c.dims(x)[0]) == 1);
   };
-  auto differ = [&](E a, E b) { return c.known(a) && c.known(b) && a != b; };
   const Dims points = c.dims(zero), scales = c.dims(scale);
-  if (zero.valid() && !(is_one(zero) && is_one(scale)) &&
-      (points.size() != scales.size() ||
-       !std::ranges::equal(points, scales, [&](E a, E b) { return !differ(a, b); })))
-    c.w.fail(Code::parse_error, "its zero point has the shape " + shape_text(c, zero) +
-                                    ", its scale " + shape_text(c, scale));
+  if (zero.valid() && !(is_one(zero) && is_one(scale)) && differ(c, points, scales))
+    c.w.fail(Code::parse_error, "its zero point has the shape " + shape_text(c, points) +
+                                    ", its scale " + shape_text(c, scales));
 }
 
 /// Absent where the zero point is a constant of zeros.
@@ -265,6 +283,9 @@ void dequantize_linear(Call &c) {
   if (const EntryPtr blocks = blocks_for_product(c))
     return c.result(blocks);
   V x = c.value(0), scale = c.value(1), zero = c.value(2);
+  if (const EntryPtr given = c.required(0);
+      given->narrow == Narrow::none && !is_quantized(c.dtype(x)))
+    return c.unsupported("quantised values of dtype " + input_dtype(c, 0));
   if (zero.valid() && input_dtype(c, 2) != input_dtype(c, 0))
     return c.w.fail(Code::parse_error, "its zero point has dtype " + input_dtype(c, 2) +
                                            ", its input " + input_dtype(c, 0));
