@@ -79,7 +79,7 @@ extern "C" __global__ void __launch_bounds__(256, KERNEL_H *KERNEL_W > 9 ? 2 : 4
 #endif
 
 #ifdef WITH_SLICES
-extern "C" __global__ void __launch_bounds__(256) conv2d_slices(PARAMETERS) {
+extern "C" __global__ void SLICES_BOUNDS conv2d_slices(PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   convolve_in_slices(AS_VOLUME);

@@ -42,7 +42,7 @@
 #endif
 
 #ifdef WITH_SLICES
-extern "C" __global__ void __launch_bounds__(256) conv3d_slices(CONVOLUTION_PARAMETERS) {
+extern "C" __global__ void SLICES_BOUNDS conv3d_slices(CONVOLUTION_PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   convolve_in_slices(CONVOLUTION_ARGUMENTS);

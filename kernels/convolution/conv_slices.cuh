@@ -12,6 +12,14 @@
 
 #include "convolution/conv_window.cuh"
 
+// NVRTC 13.5 gives sums of f64 too few registers where it is not told that two blocks a
+// multiprocessor are enough.
+#ifdef DTYPE_F64
+#define SLICES_BOUNDS __launch_bounds__(256, 2)
+#else
+#define SLICES_BOUNDS __launch_bounds__(256)
+#endif
+
 __device__ __forceinline__ void convolve_in_slices(CONVOLUTION_PARAMETERS) {
   constexpr int kChannels = 8, kPixels = 32, kSlices = 8, kStep = 256, kEach = 4;
   __shared__ alignas(16) Acc weights[kChannels][kStep];

@@ -155,7 +155,7 @@ extern "C" __global__ void __launch_bounds__(256, LARGE_BLOCKS) matmul_register_
 
 // Rows of the gemv forms, one by one: each is compiled where a launch takes it.
 #define GEMV(rows)                                                                                 \
-  extern "C" __global__ void __launch_bounds__(32 * kGemvWarps, 3)                                 \
+  extern "C" __global__ void __launch_bounds__(32 * kGemvWarps, sizeof(Acc) * rows < 64 ? 3 : 2)   \
       matmul_gemv_##rows(PARAMETERS) {                                                             \
     BEGIN_EARLY();                                                                                 \
     multiply_rows<rows>(ARGUMENTS);                                                                \

@@ -147,12 +147,9 @@ TILES(matmul_repacked_tiles, EACH, 8, 1, PLACES)
 constexpr int kSmallTiles = 2;
 #elif defined(IN_REGISTERS)
 constexpr int kSmallTiles = 3;
-#else // of q8_0 three would spill, of q4_0 before sm_90, of q5_k where NVRTC 12 compiles
-constexpr int kSmallTiles = FORMAT == FORMAT_q8_0 ||
-                                    (FORMAT == FORMAT_q4_0 && __CUDA_ARCH__ < 900) ||
-                                    (FORMAT == FORMAT_q5_k && __CUDACC_VER_MAJOR__ == 12)
-                                ? 2
-                                : 3;
+#else // of q8_0 three would spill, of q4_0 before sm_90, of q5_k from there on
+constexpr int kSmallTiles =
+    FORMAT == FORMAT_q8_0 || FORMAT == (__CUDA_ARCH__ < 900 ? FORMAT_q4_0 : FORMAT_q5_k) ? 2 : 3;
 #endif
 TILES(matmul_repacked_tiles_32, 4, 4, kSmallTiles, PLACES_32)
 #endif

@@ -29,8 +29,8 @@ constexpr int kThreads = 256, kWarps = kThreads / 32;
 // take, or rows, a residual and two norms' scales. NVRTC 12 takes 64 for sm_80, and on sm_75 for
 // blocks as they are stored, where it is not told that two blocks are enough, and spills. 128 do
 // not do on sm_75 for more rows than four or for bf16, which has no instructions there, nor for
-// sm_120 and on for a sum of bf16.
-#if defined(DTYPE_F64) || (defined(HAS_SUM) && defined(DTYPE_BF16) && __CUDA_ARCH__ >= 1200) ||    \
+// sm_107 and on for a sum of bf16.
+#if defined(DTYPE_F64) || (defined(HAS_SUM) && defined(DTYPE_BF16) && __CUDA_ARCH__ >= 1070) ||    \
     (defined(HAS_STORED) && __CUDA_ARCH__ < 800 && (defined(DTYPE_BF16) || ROWS > 4))
 #define PRODUCTS_BOUNDS __launch_bounds__(kThreads, 1)
 #elif defined(BLOCKS)

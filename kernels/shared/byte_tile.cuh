@@ -199,31 +199,40 @@ template <class L, class R, int kHigh, int kWide> struct ByteTile {
   // Takes away what zero points of rows and columns do, of products of `k` bytes, by the sums of
   // bytes in shared memory, which are there behind a barrier:
   //   sum (l - p)(r - q) = sum l r - q sum l - p sum r + k p q
+  // Zero points go through shared memory, too: registers are full of sums.
   template <bool kLeftSums, bool kRightSums, class LeftZero, class RightZero>
   static __device__ __forceinline__ void
-  take_zeros(int (&sum)[kHigh][kWide][4], const int *row_sums, const int *column_sums, unsigned k,
+  take_zeros(int (&sum)[kHigh][kWide][4], const int *row_sums, int *column_sums, unsigned k,
              LeftZero left_zero, RightZero right_zero) {
     if (!kLeftSums && !kRightSums)
       return;
+    __shared__ unsigned row_zeros[kRows], column_zeros[kColumns];
+    if (kRightSums)
+      for (int r = thread(); r < kRows; r += kThreads)
+        row_zeros[r] = unsigned(left_zero(r));
+    for (int c = thread(); c < kColumns; c += kThreads) {
+      const unsigned zero = kLeftSums ? unsigned(right_zero(c)) : 0; // sums wrap
+      if (kLeftSums)
+        column_zeros[c] = zero;
+      if (kRightSums)
+        column_sums[c] = int(k * zero - unsigned(column_sums[c]));
+    }
+    __syncthreads();
     const int top = threadIdx.y / 2 * kHigh * 16 + threadIdx.x / 4;
     const int left = threadIdx.y % 2 * kWide * 8 + threadIdx.x % 4 * 2;
 #pragma unroll
-    for (int q = 0; q < kWide; ++q)
+    for (int i = 0; i < kHigh * 2; ++i)
 #pragma unroll
-      for (int c = 0; c < 2; ++c) {
-        const int column = left + q * 8 + c;
-        const unsigned zero = kLeftSums ? unsigned(right_zero(column)) : 0;
-        const unsigned bytes = k * zero - (kRightSums ? unsigned(column_sums[column]) : 0);
+      for (int q = 0; q < kWide; ++q)
 #pragma unroll
-        for (int i = 0; i < kHigh * 2; ++i) {
-          const int row = top + i * 8;
-          int &value = sum[i / 2][q][i % 2 * 2 + c]; // sums wrap
+        for (int c = 0; c < 2; ++c) {
+          const int row = top + i * 8, column = left + q * 8 + c;
+          int &value = sum[i / 2][q][i % 2 * 2 + c];
           if (kLeftSums)
-            value = int(unsigned(value) - zero * unsigned(row_sums[row]));
+            value = int(unsigned(value) - column_zeros[column] * unsigned(row_sums[row]));
           if (kRightSums)
-            value = int(unsigned(value) + unsigned(left_zero(row)) * bytes);
+            value = int(unsigned(value) + row_zeros[row] * unsigned(column_sums[column]));
         }
-      }
   }
 
   // This thread's chunks of the left tile: bytes `chunk()` of the rows left_row(j).
@@ -273,6 +282,8 @@ template <class L, class R, int kHigh, int kWide> struct ByteTile {
         *reinterpret_cast<unsigned *>(tile + at(kRows + column, word * 4)) = value;
       });
     };
+    // Registers do not do for the next step's bytes beside both sums.
+    constexpr bool kReadsAhead = !(kLeftSums && kRightSums);
     const int steps = int((k + kDepth - 1) / kDepth);
     if (steps > 0) {
       read(0);
@@ -281,9 +292,11 @@ template <class L, class R, int kHigh, int kWide> struct ByteTile {
     __syncthreads();
 #pragma unroll 1
     for (int s = 0; s < steps; ++s) {
-      if (s + 1 < steps)
+      if (kReadsAhead && s + 1 < steps)
         read((long long)(s + 1) * kDepth);
       multiply<kLeftSums, kRightSums>(stages + s % 2 * kStage, sum, sums);
+      if (!kReadsAhead && s + 1 < steps)
+        read((long long)(s + 1) * kDepth);
       if (s + 1 < steps)
         write((s + 1) % 2); // its bytes were read before the last barrier
       __syncthreads();
@@ -349,9 +362,7 @@ private:
     const int lane = threadIdx.x, top = threadIdx.y / 2 * kHigh * 16;
     const int left = kRows + threadIdx.y % 2 * kWide * 8;
     const int half = (threadIdx.y ^ threadIdx.y / 2) % 2 * 32; // neighbours have the other one
-    // NVRTC 12 spills where two halves of k are written out beside both sums.
-    constexpr int kAtOnce = __CUDACC_VER_MAJOR__ == 12 && kLeftSums && kRightSums ? 1 : kDepth / 32;
-#pragma unroll kAtOnce
+#pragma unroll
     for (int d = 0; d < kDepth; d += 32) {
       unsigned l[kHigh][4], r[kWide / 2][4];
       // Chunks of rows 16 apart are exchanged alike.
