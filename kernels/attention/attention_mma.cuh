@@ -129,8 +129,15 @@ __device__ __forceinline__ float exponent_of(float mask) {
   return !kHasNone && exponent == -infinity() && mask != exponent ? -3.402823466e38f : exponent;
 }
 
-extern "C" __global__ void __launch_bounds__(kMmaThreads)
-    attention_mma(PARAMETERS(T *__restrict__ y)) {
+// NVRTC 13.5 takes 128 registers for sm_120 where it is not told that three blocks a multiprocessor
+// are enough, and spills.
+#if __CUDA_ARCH__ >= 1200 && MAX_WIDTH == 64
+#define MMA_BOUNDS __launch_bounds__(kMmaThreads, 3)
+#else
+#define MMA_BOUNDS __launch_bounds__(kMmaThreads)
+#endif
+
+extern "C" __global__ void MMA_BOUNDS attention_mma(PARAMETERS(T *__restrict__ y)) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
 #if __CUDA_ARCH__ >= 800
