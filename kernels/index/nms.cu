@@ -34,7 +34,7 @@ __device__ __forceinline__ bool overlap(const Corners &a, const Corners &b) {
   return high * wide / (area_a + area_b - high * wide) > OVERLAP;
 }
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 4)
     nms(const float *__restrict__ boxes, const float *__restrict__ scores,
         long long *__restrict__ selected, unsigned char *__restrict__ gone, long long classes,
         long long n, long long most, long long blocks) {
