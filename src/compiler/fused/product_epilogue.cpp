@@ -145,9 +145,9 @@ Status ProductEpilogue::write_elements(const ProductPart &part, const std::strin
     list.push_back(element + " " + name);
     arguments.push_back(name + "[own]");
     kept_.push_back({element, name, "kOwn"});
-    early_ += over("each_element", p, "int own, int r, int, long long column",
-                   "      " + name + "[own] = " + from + "[Index(r) * Index(n" + p +
-                       ") + Index(column)];\n");
+    (reads_late_ ? body_ : early_) += over(
+        "each_element", p, "int own, int r, int, long long column",
+        "      " + name + "[own] = " + from + "[Index(r) * Index(n" + p + ") + Index(column)];\n");
   }
   ir::Module &module = builder_.module();
   ElementCode code(module, kernel_.group, part.ops, std::move(names));

@@ -48,6 +48,7 @@ protected:
     return text;
   }
   ElementParameters uses_;
+  bool reads_late_ = false; // what stands beside a part's products is read behind them
 
   /// A part of heads, in the place of a product's.
   Status write_heads(const ProductPart &part, const std::string &p);
@@ -70,7 +71,7 @@ private:
   /// The text that stores `value` in a cache as cache_write.cu does; reads its row's place early.
   std::string append(const CacheAppend &to, const std::string &p, bool in_pairs);
   /// Values that the part's ops read at each element of its result and nowhere else: they are read
-  /// before the products.
+  /// before the products, unless reads_late_.
   std::vector<uint32_t> read_beside(const ProductPart &part);
   /// The expression of the value that is stored at j.
   Status write_elements(const ProductPart &part, const std::string &p, std::string &value);

@@ -206,6 +206,9 @@ private:
     const std::string meet = "    __syncthreads();\n";
     if (!is_phase())
       body_ += meet + (join.empty() ? "" : join + meet);
+    // The ring of many rows of f32 leaves no registers to hold it.
+    reads_late_ =
+        streams(part) && !is_phase() && kernel_.dtype == ir::DType::f32 && kernel_.most_rows > 4;
     CUGRT_TRY(write_epilogue(part, p));
     if (!is_phase()) {
       body_.insert(begin, kept_text("    ") + early_);
