@@ -458,6 +458,18 @@ TEST_CASE("gates have other activations, each with its parameters in order") {
                           [](double x) { return std::clamp(0.25 * x + 0.75, 0.0, 1.0); },
                           [](double x) { return x < 0 ? 0.5 * x : x; },
                           [](double x) { return 2 * std::tanh(3 * x); }},
+                         {{"sigmoid", "tanh", "TANH"}, // as ONNX Runtime takes them
+                          {},
+                          {},
+                          [](double x) { return 1 / (1 + std::exp(-x)); },
+                          tanh,
+                          tanh},
+                         {{"hardsigmoid", "leakyrelu", "tanh"},
+                          {0.25f, 0.5f},
+                          {0.75f},
+                          [](double x) { return std::clamp(0.25 * x + 0.75, 0.0, 1.0); },
+                          [](double x) { return x < 0 ? 0.5 * x : x; },
+                          tanh},
                          {{"Affine", "Elu", "ThresholdedRelu"},
                           {0.5f, 2, 1.5f},
                           {0.25f},
@@ -477,6 +489,24 @@ TEST_CASE("gates have other activations, each with its parameters in order") {
                             weight(floats("r", {1, 4, 1}, {0, 0, 0, 0}))}),
                 want, 1e-5);
   }
+}
+
+TEST_CASE("states have sequences first where inputs have, by one launch and written out") {
+  const std::vector<float> x = {1, -2}, h = {0.5f, -0.25f, -1, 0.75f}; // [batch, directions, 1]
+  std::vector<double> want;
+  for (size_t i = 0; i < 4; ++i)
+    want.push_back(std::tanh(double(x[i / 2]) + double(h[i])));
+  for (float clip : {0.0f, 9.0f})
+    check_close(
+        run_model<float>(node("RNN", {"x", "w", "r", "", "", "h"}, {"", "y"},
+                              integer_attribute("hidden_size", 1) + integer_attribute("layout", 1) +
+                                  text_attribute("direction", "bidirectional") +
+                                  (clip > 0 ? float_attribute("clip", clip) : "")),
+                         {floats("x", {2, 1, 1}, x), weight(floats("w", {2, 1, 1}, {1, 1})),
+                          weight(floats("r", {2, 1, 1}, {1, 1})), floats("h", {2, 2, 1}, h)},
+                         {}, 14)
+            .values,
+        want, 1e-5);
 }
 
 TEST_CASE("integers to a power of a float, and products of wide integers, lose no digit") {

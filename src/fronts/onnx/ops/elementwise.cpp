@@ -21,7 +21,10 @@ const Activation *find_activation(std::string_view name) {
       {"Affine", Op::add, 2, 1, 0},
       {"ScaledTanh", Op::tanh, 2},
   };
-  const auto *found = std::ranges::find(kActivations, name, &Activation::name);
+  const auto small = [](char letter) { return letter | 0x20; };
+  const auto *found = std::ranges::find_if(kActivations, [&](const Activation &one) {
+    return std::ranges::equal(one.name, name, {}, small, small);
+  });
   return found == std::end(kActivations) ? nullptr : found;
 }
 

@@ -28,10 +28,12 @@ private:
   void gru(V x, V &h);
   void direction(size_t d);
   bool one_launch();
-  V of_direction(size_t input, size_t d, Dims dims);
+  V initial(size_t input);
+  V of_direction(V x, size_t d, Dims dims);
 
   Call &c;
   E hidden_, batch_;
+  bool batch_first_ = false; // of inputs, states and results
   int64_t steps_ = 0, gates_ = 1;
   double clip_ = 0;
   size_t here_ = 0, directions_ = 1; // the direction, of so many
@@ -80,10 +82,16 @@ V Recurrent::activate(size_t number, V x) {
   return activated(c, activations_.at(here_ * each + number), x);
 }
 
-V Recurrent::of_direction(size_t input, size_t d, Dims dims) {
-  if (!c.has(input))
+/// States [directions, batch, hidden] that are given, else invalid.
+V Recurrent::initial(size_t input) {
+  V states = c.value(input);
+  return states.valid() && batch_first_ ? c.transpose(states, {1, 0, 2}) : states;
+}
+
+V Recurrent::of_direction(V x, size_t d, Dims dims) {
+  if (!x.valid())
     return {};
-  return c.reshape(c.slice(c.value(input), 0, c.constant(int64_t(d)), c.constant(1)), dims);
+  return c.reshape(c.slice(x, 0, c.constant(int64_t(d)), c.constant(1)), dims);
 }
 
 V Recurrent::peephole(V gate, V state, int64_t index) {
@@ -135,21 +143,22 @@ void Recurrent::direction(size_t d) {
   const E wide = exprs.mul(hidden_, c.constant(gates_));
   const Dims weight = c.dims(c.value(1));
   const DType dtype = c.dtype(x_);
-  w_ = c.transpose(of_direction(1, d, {wide, weight.back()}), {1, 0});
-  r_ = c.transpose(of_direction(2, d, {wide, hidden_}), {1, 0});
+  w_ = c.transpose(of_direction(c.value(1), d, {wide, weight.back()}), {1, 0});
+  r_ = c.transpose(of_direction(c.value(2), d, {wide, hidden_}), {1, 0});
   bias_x_ = bias_h_ = {};
   if (c.has(3)) {
-    V both = of_direction(3, d, {exprs.mul(wide, c.constant(2))});
+    V both = of_direction(c.value(3), d, {exprs.mul(wide, c.constant(2))});
     bias_x_ = c.slice(both, 0, c.constant(0), wide), bias_h_ = c.slice(both, 0, wide, wide);
     // But for GRU's reset of the linear part both biases are added at once.
     if (!(c.node.op == "GRU" && c.integer("linear_before_reset", 0)))
       bias_x_ = c.binary(Op::add, bias_x_, bias_h_);
   }
-  peepholes_ = c.node.op == "LSTM" ? of_direction(7, d, {exprs.mul(hidden_, c.constant(3))}) : V();
+  peepholes_ =
+      c.node.op == "LSTM" ? of_direction(c.value(7), d, {exprs.mul(hidden_, c.constant(3))}) : V();
   const Dims state = {batch_, hidden_};
   V zeros = c.broadcast(c.scalar(dtype, 0), state);
-  V h = c.has(5) ? of_direction(5, d, state) : zeros;
-  V cell = c.node.op == "LSTM" && c.has(6) ? of_direction(6, d, state) : zeros;
+  V h = c.has(5) ? of_direction(initial(5), d, state) : zeros;
+  V cell = c.node.op == "LSTM" && c.has(6) ? of_direction(initial(6), d, state) : zeros;
   V inputs = c.matmul(x_, w_); // [steps, batch, gates * hidden]
   if (bias_x_.valid())
     inputs = c.binary(Op::add, inputs, bias_x_);
@@ -189,11 +198,13 @@ bool Recurrent::one_launch() {
     return false;
   if (const AttributeView *given = c.attribute("activations"))
     for (size_t i = 0; i < given->texts.size(); ++i) {
-      const std::string_view one = given->texts[i];
+      const Activation *known = find_activation(given->texts[i]);
+      const std::string_view one = known ? known->name : "";
       if (is_lstm || is_gru) {
         if (one != (i % (is_lstm ? 3 : 2) == 0 ? "Sigmoid" : "Tanh"))
           return false;
-      } else if (one != given->texts[0] || (one != "Tanh" && one != "Relu" && one != "Sigmoid")) {
+      } else if (known != find_activation(given->texts[0]) ||
+                 (one != "Tanh" && one != "Relu" && one != "Sigmoid")) {
         return false;
       } else {
         activation = one == "Tanh" ? "tanh" : one == "Relu" ? "relu" : "sigmoid";
@@ -220,16 +231,11 @@ bool Recurrent::one_launch() {
   }
   const E steps = c.dims(x_)[0];
   gates = c.reshape(gates, {steps, batch_, directions, wide});
-  const bool batch_first = c.integer("layout", 0) != 0;
-  auto initial = [&](size_t i) {
-    V v = c.has(i) ? c.value(i) : V();
-    return c.w.match(v.valid() && batch_first ? c.transpose(v, {1, 0, 2}) : v,
-                     {directions, batch_, hidden_});
-  };
+  auto states = [&](size_t i) { return c.w.match(initial(i), {directions, batch_, hidden_}); };
   V weights = c.transpose(c.value(2), {0, 2, 1});
-  std::vector<V> operands = {gates, weights, initial(5)};
+  std::vector<V> operands = {gates, weights, states(5)};
   if (is_lstm) {
-    operands.push_back(initial(6));
+    operands.push_back(states(6));
     operands.push_back(c.has(7) ? c.reshape(c.value(7), {directions, c.constant(3), hidden_})
                                 : V());
   } else if (is_gru) {
@@ -243,7 +249,7 @@ bool Recurrent::one_launch() {
   const std::vector<V> made = c.ops(name, operands, attributes);
   for (size_t i = 0; i < (is_lstm ? 3 : 2); ++i)
     if (c.wants(i))
-      c.result(batch_first ? c.transpose(made[i], i ? Ints{1, 0, 2} : Ints{2, 0, 1, 3}) : made[i],
+      c.result(batch_first_ ? c.transpose(made[i], i ? Ints{1, 0, 2} : Ints{2, 0, 1, 3}) : made[i],
                i);
   return true;
 }
@@ -252,8 +258,8 @@ void Recurrent::run() {
   x_ = c.value(0);
   if (c.rank(x_) != 3)
     return;
-  const bool batch_first = c.integer("layout", 0) != 0;
-  if (batch_first)
+  batch_first_ = c.integer("layout", 0) != 0;
+  if (batch_first_)
     x_ = c.transpose(x_, {1, 0, 2});
   gates_ = c.node.op == "LSTM" ? 4 : c.node.op == "GRU" ? 3 : 1;
   clip_ = c.number("clip", 0);
@@ -284,14 +290,14 @@ void Recurrent::run() {
     V y = times.empty() ? V() : c.concat(times, 0);
     if (!y.valid())
       return c.unsupported("no steps");
-    c.result(batch_first ? c.transpose(y, {2, 0, 1, 3}) : y, 0);
+    c.result(batch_first_ ? c.transpose(y, {2, 0, 1, 3}) : y, 0);
   }
   auto last = [&](const std::vector<V> &states, size_t i) {
     std::vector<V> parts;
     for (V v : states)
       parts.push_back(c.reshape(v, {c.constant(1), batch_, hidden_}));
     V y = c.concat(parts, 0);
-    c.result(batch_first ? c.transpose(y, {1, 0, 2}) : y, i);
+    c.result(batch_first_ ? c.transpose(y, {1, 0, 2}) : y, i);
   };
   if (c.wants(1))
     last(last_h_, 1);
