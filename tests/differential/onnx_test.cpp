@@ -142,6 +142,104 @@ TEST_CASE("MultiHeadAttention: biases, and keys that a mask takes away") {
               expected, 1e-5);
 }
 
+TEST_CASE("attention of com.microsoft: masks of all forms, packed heads, and queries up to their "
+          "own place") {
+  constexpr size_t kBatch = 2, kLength = 3, kHeads = 2, kSize = 4, kHidden = kHeads * kSize;
+  const std::vector<float> x = numbers(kBatch * kLength * kHidden, 1); // queries, keys and values
+  const auto expected = [&](size_t keys, auto sees) {
+    std::vector<double> y;
+    for (size_t b = 0; b < kBatch; ++b)
+      for (size_t row = 0; row < kLength; ++row)
+        for (size_t h = 0; h < kHeads; ++h) {
+          const auto head = [&](size_t at) {
+            return part(x, (b * kLength + at) * kHidden + h * kSize, kSize);
+          };
+          std::vector<double> scores;
+          std::vector<std::vector<double>> values;
+          for (size_t key = 0; key < keys; ++key)
+            if (sees(b, row, key)) {
+              scores.push_back(dot(head(row), head(key)) / 2);
+              values.push_back(head(key));
+            }
+          const auto one = weighted(scores, values);
+          y.insert(y.end(), one.begin(), one.end());
+        }
+    return y;
+  };
+  std::vector<float> packed, eyes(kHidden * 3 * kHidden, 0);
+  for (size_t head = 0; head < kBatch * kLength * kHeads; ++head)
+    for (int copy = 0; copy < 3; ++copy)
+      packed.insert(packed.end(), x.begin() + ptrdiff_t(head * kSize),
+                    x.begin() + ptrdiff_t((head + 1) * kSize));
+  for (size_t i = 0; i < 3 * kHidden; ++i)
+    eyes[i % kHidden * 3 * kHidden + i] = 1;
+  struct Mask {
+    std::vector<int64_t> dims;
+    std::vector<int32_t> values;
+    bool (*sees)(size_t batch, size_t row, size_t key);
+  };
+  std::vector<int32_t> places; // [2, 1, 5, 5], of which three are there
+  for (size_t i = 0; i < 50; ++i)
+    places.push_back((i * 7 % 5 + i / 25) % 3 != 0 || i % 5 == 0);
+  for (const Mask &mask :
+       std::vector<Mask>{{{2}, {3, 2}, [](size_t b, size_t, size_t key) { return key < 3 - b; }},
+                         {{4},
+                          {3, 2, 1, 0}, // ends and beginnings
+                          [](size_t b, size_t, size_t key) { return key < 3 - b && key >= 1 - b; }},
+                         {{8},
+                          {2, 3, 0, 2, 5, 0, 3, 6}, // lengths and their sums
+                          [](size_t b, size_t, size_t key) { return key < 2 + b; }},
+                         {{2, 1, 5, 5}, places, [](size_t b, size_t row, size_t key) {
+                            const size_t i = b * 25 + row * 5 + key;
+                            return (i * 7 % 5 + i / 25) % 3 != 0 || key == 0;
+                          }}}) {
+    const std::string attributes =
+        integer_attribute("num_heads", kHeads) + float_attribute("mask_filter_value", -1e9f);
+    const auto want = expected(kLength, mask.sees);
+    const Given given = {"m", kI32, mask.dims, raw(mask.values)};
+    check_close(run<float>(microsoft_node("Attention", {"x", "w", "", "m"}, {"y"}, attributes),
+                           {floats("x", {kBatch, kLength, kHidden}, x),
+                            weight(floats("w", {kHidden, 3 * kHidden}, eyes)), given}),
+                want, 1e-5);
+    check_close(
+        run<float>(microsoft_node("MultiHeadAttention", {"x", "", "", "", "m"}, {"y"}, attributes),
+                   {floats("x", {kBatch, kLength, kHeads, 3, kSize}, packed), given}),
+        want, 1e-5);
+  }
+  // Without the padding of the first sequence.
+  auto want = expected(kLength, [](size_t b, size_t, size_t key) { return key < 2 + b; });
+  want.erase(want.begin() + 2 * kHidden, want.begin() + 3 * kHidden);
+  const auto tokens = [](std::vector<float> of, size_t row) {
+    of.erase(of.begin() + ptrdiff_t(2 * row), of.begin() + ptrdiff_t(3 * row));
+    return of;
+  };
+  const Given offsets = {"o", kI32, {kBatch, kLength}, raw(std::vector<int32_t>{0, 1, 3, 4, 5, 2})},
+              begins = {"c", kI32, {kBatch + 1}, raw(std::vector<int32_t>{0, 2, 5})};
+  check_close(
+      run<float>(microsoft_node("PackedAttention", {"x", "w", "b", "o", "c"}, {"y"},
+                                integer_attribute("num_heads", kHeads)),
+                 {floats("x", {5, kHidden}, tokens(x, kHidden)),
+                  weight(floats("w", {kHidden, 3 * kHidden}, eyes)),
+                  floats("b", {3 * kHidden}, std::vector<float>(3 * kHidden, 0)), offsets, begins}),
+      want, 1e-5);
+  check_close(run<float>(microsoft_node("PackedMultiHeadAttention", {"x", "", "", "", "o", "c"},
+                                        {"y"}, integer_attribute("num_heads", kHeads)),
+                         {floats("x", {5, kHeads, 3, kSize}, tokens(packed, 3 * kHidden)), offsets,
+                          begins}),
+              want, 1e-5);
+  // More queries than keys: the first query sees the first key.
+  std::vector<float> keys;
+  for (size_t b = 0; b < kBatch; ++b)
+    keys.insert(keys.end(), x.begin() + ptrdiff_t(b * kLength * kHidden),
+                x.begin() + ptrdiff_t((b * kLength + 2) * kHidden));
+  check_close(run<float>(microsoft_node("MultiHeadAttention", {"x", "k", "k"}, {"y"},
+                                        integer_attribute("num_heads", kHeads) +
+                                            integer_attribute("unidirectional", 1)),
+                         {floats("x", {kBatch, kLength, kHidden}, x),
+                          floats("k", {kBatch, 2, kHidden}, keys)}),
+              expected(2, [](size_t, size_t row, size_t key) { return key <= row; }), 1e-5);
+}
+
 TEST_CASE(
     "GroupQueryAttention: each sequence's new key goes behind its own in the cache, turned by "
     "its place") {

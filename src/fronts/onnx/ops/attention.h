@@ -26,5 +26,7 @@ V written(Call &c, V cache, V fresh, V place, V count, E more);
 V angles(Call &c, V table, V positions);
 
 void group_query_attention(Call &c);
+void packed_attention(Call &c);
+void packed_multi_head_attention(Call &c);
 
 } // namespace cugrt::onnx

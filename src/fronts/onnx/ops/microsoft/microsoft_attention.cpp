@@ -90,22 +90,34 @@ V angles(Call &c, V table, V positions) {
 
 namespace {
 
-/// The bias of a mask of keys: [batch] lengths, [batch, keys] or [batch, queries, keys] of 0 and 1.
-V mask_bias(Call &c, V mask, DType dtype, E batch, E keys) {
+/// The bias of a mask: [batch] lengths, [2 batch] ends and beginnings, [3 batch + 2] lengths and
+/// their sums, [batch, keys] or [batch, queries, keys] of 0 and 1, or [batch, 1, places, places] of
+/// them, where queries are behind `past` others.
+V mask_bias(Call &c, V mask, DType dtype, E batch, E past, E queries, E keys) {
   if (!mask.valid())
     return {};
   const Dims d = c.dims(mask);
-  const E one = c.constant(1);
+  const E one = c.constant(1), zero = c.constant(0);
+  ir::ExprPool &exprs = c.w.exprs();
   const double masked = c.number("mask_filter_value", -10000);
-  if (d.size() == 1 && d[0] == batch) {
-    V at = c.counting(keys);
-    return bias_where(
-        c, c.binary(Op::less, at, c.reshape(c.cast(mask, DType::i64), {batch, one, one, one})),
-        dtype, masked);
+  const E twice = exprs.mul(c.constant(2), batch), sums = exprs.add(twice, c.constant(2));
+  if (d.size() == 1 && (d[0] == batch || d[0] == twice || d[0] == exprs.add(batch, sums))) {
+    const V at = c.counting(keys), all = c.cast(mask, DType::i64);
+    auto places = [&](E from) {
+      return c.reshape(c.slice(all, 0, from, batch), {batch, one, one, one});
+    };
+    V seen = c.binary(Op::less, at, places(zero));
+    if (d[0] == twice)
+      seen = c.binary(Op::logical_and, seen, c.binary(Op::greater_equal, at, places(batch)));
+    return bias_where(c, seen, dtype, masked);
   }
-  if (d.size() != 2 && d.size() != 3)
+  if (d.size() == 4 && d[1] == one && past.valid())
+    mask = c.slice(c.slice(mask, 2, past, queries), 3, zero, keys);
+  else if (d.size() == 2 || d.size() == 3)
+    mask =
+        c.reshape(mask, d.size() == 2 ? Dims{d[0], one, one, d[1]} : Dims{d[0], one, d[1], d[2]});
+  else
     c.unsupported("a mask that is neither lengths nor one number for each key");
-  mask = c.reshape(mask, d.size() == 2 ? Dims{d[0], one, one, d[1]} : Dims{d[0], one, d[1], d[2]});
   return bias_where(c, c.binary(Op::not_equal, mask, c.like(mask, 0)), dtype, masked);
 }
 
@@ -122,18 +134,19 @@ struct Heads {
   V q, k, v; // [batch, heads, length, size]
 };
 
-/// If keys stand in the room of a cache, `place` [1, 1] is the first new one.
-void finish(Call &c, Heads x, V place, V mask, V bias) {
+/// Queries are behind those of the cache `past_k`, which may be absent; if keys stand in its room,
+/// `place` [1, 1] is the first new one.
+void finish(Call &c, Heads x, V past_k, V place, V mask, V bias) {
   c.ignore({"mask_filter_value"}); // of a mask, which reads it
-  ir::ExprPool &exprs = c.w.exprs();
+  const E past = place.valid() ? E() : past_k.valid() ? c.dims(past_k)[2] : c.constant(0);
   const E batch = c.dims(x.q)[0], queries = c.dims(x.q)[2], keys = c.dims(x.k)[2];
   const DType dtype = c.dtype(x.q);
-  mask = mask_bias(c, mask, dtype, batch, keys);
+  mask = mask_bias(c, mask, dtype, batch, past, queries, keys);
   if (place.valid())
     mask = stretched(c, mask, keys), bias = stretched(c, bias, keys);
   V all = summed(c, mask, bias), seen;
   if (c.integer("unidirectional", 0)) { // keys up to each query's own place
-    V first = place.valid() ? place : c.whole(exprs.sub(keys, queries));
+    V first = place.valid() ? place : c.whole(past);
     V row = c.binary(Op::add, c.reshape(c.counting(queries), {queries, c.constant(1)}), first);
     seen = c.binary(Op::greater_equal, row, c.counting(keys));
   } else if (place.valid()) {
@@ -153,10 +166,19 @@ V place_of(Call &c, size_t i) {
 void multi_head_attention(Call &c) {
   const int64_t heads = c.integer("num_heads", 0);
   V q = c.value(0), k = c.value(1), v = c.value(2);
-  if (c.rank(q) != 3 || !k.valid())
-    return c.unsupported("queries, keys and values packed in one tensor");
   if (c.wants(3))
     return c.unsupported("scores as a result");
+  auto part = [&](V of, int64_t i) { // of [batch, length, heads, 2 or 3, size]
+    const Dims d = c.dims(of);
+    return c.reshape(c.slice(of, 3, c.constant(i), c.constant(1)),
+                     {d[0], d[1], c.w.exprs().mul(d[2], d[4])});
+  };
+  if (c.rank(q) == 5)
+    k = part(q, 1), v = part(q, 2), q = part(q, 0);
+  else if (k.valid() && c.rank(k) == 5)
+    v = part(k, 1), k = part(k, 0);
+  if (!k.valid() || !v.valid())
+    return c.unsupported("queries without keys and values");
   V bias = c.value(3);
   E at = c.constant(0);
   auto biased = [&](V x) { // its part of [hidden of q, of k, of v]
@@ -169,25 +191,15 @@ void multi_head_attention(Call &c) {
   };
   Heads x;
   x.q = swapped(c, in_heads(c, biased(q), heads));
-  if (c.rank(k) == 5) { // [batch, keys, heads, 2, size]
-    const Dims d = c.dims(k);
-    auto half = [&](int64_t i) {
-      return swapped(
-          c, c.reshape(c.slice(k, 3, c.constant(i), c.constant(1)), {d[0], d[1], d[2], d[4]}));
-    };
-    x.k = half(0), x.v = half(1);
-  } else if (v.valid()) { // of rank 4 they are in heads, as a cache is
-    x.k = c.rank(k) == 4 ? k : swapped(c, in_heads(c, biased(k), heads));
-    x.v = c.rank(v) == 4 ? v : swapped(c, in_heads(c, biased(v), heads));
-  } else {
-    return c.unsupported("keys without values");
-  }
+  // Of rank 4 they are in heads, as a cache is.
+  x.k = c.rank(k) == 4 ? k : swapped(c, in_heads(c, biased(k), heads));
+  x.v = c.rank(v) == 4 ? v : swapped(c, in_heads(c, biased(v), heads));
   V past_k = c.value(6), past_v = c.value(7);
   V place = past_k.valid() && past_v.valid() && c.has(8) ? place_of(c, 8) : V();
   x.k = joined(c, past_k, x.k, place), x.v = joined(c, past_v, x.v, place);
   c.result(x.k, 1);
   c.result(x.v, 2);
-  finish(c, x, place, c.value(4), c.value(5));
+  finish(c, x, past_k, place, c.value(4), c.value(5));
 }
 
 /// Attention with its projection: [batch, length, in] times [in, 3 * hidden], and a cache [2,
@@ -229,7 +241,7 @@ void microsoft_attention(Call &c) {
     d.insert(d.begin(), c.constant(1));
     c.result(c.concat({c.reshape(k, d), c.reshape(v, d)}, 0), 1);
   }
-  finish(c, {parts[0], k, v}, place, c.value(3), c.value(5));
+  finish(c, {parts[0], k, v}, past_k, place, c.value(3), c.value(5));
 }
 
 void microsoft_rotary(Call &c) {
@@ -268,6 +280,8 @@ void add_microsoft_attention(HandlerTable &table) {
   table["MultiHeadAttention"] = multi_head_attention;
   table["Attention"] = microsoft_attention;
   table["GroupQueryAttention"] = group_query_attention;
+  table["PackedAttention"] = packed_attention;
+  table["PackedMultiHeadAttention"] = packed_multi_head_attention;
   table["RotaryEmbedding"] = microsoft_rotary;
 }
 
