@@ -41,6 +41,45 @@ TEST_CASE("rows of attention that are parts of others are read where they lie") 
                        attend,
              .positions = 5,
              .strided = 3});
+  // With sequences and heads joined, as segmenters have them.
+  const std::string three = "  %kk = transpose(%k1) {axes = [0, 2, 1]}\n"
+                            "  %s = matmul(%q1, %kk)\n  %t = mul(%s, %quarter)\n"
+                            "  %p = softmax(%t)\n  %y3 = matmul(%p, %v1)\n"
+                            "  %first = shape [2, 4, {Q}, 8]\n  %y = reshape(%y3, %first)\n";
+  check_all({.name = "heads of three, joined",
+             .scores = rows +
+                       "  %dims = shape [2, {Q}, 3, 4, 8]\n  %joined = shape [3, 8, {Q}, 8]\n"
+                       "  %one = shape [8, {Q}, 8]\n  %packed = reshape(%all, %dims)\n"
+                       "  %turned = transpose(%packed) {axes = [2, 0, 3, 1, 4]}\n"
+                       "  %x = reshape(%turned, %joined)\n"
+                       "  %q5, %k5, %v5 = split(%x) {axis = 0, sections = [1, 1, 1]}\n"
+                       "  %q1 = reshape(%q5, %one)\n  %k1 = reshape(%k5, %one)\n"
+                       "  %v1 = reshape(%v5, %one)\n" +
+                       three,
+             .positions = 5,
+             .strided = -1});
+  // With sequences behind rows, as torch's MultiheadAttention has them.
+  check_all({.name = "heads of three, sequences behind rows",
+             .scores = rows +
+                       "  %behind = transpose(%all) {axes = [1, 0, 2]}\n"
+                       "  %dims = shape [1, {Q}, 2, 3, 32]\n  %four = shape [3, {Q}, 2, 32]\n"
+                       "  %joined = shape [{Q}, 8, 8]\n  %c0 = constant @c0\n"
+                       "  %c1 = constant @c1\n  %c2 = constant @c2\n"
+                       "  %packed = reshape(%behind, %dims)\n"
+                       "  %turned = transpose(%packed) {axes = [3, 1, 2, 0, 4]}\n"
+                       "  %x = reshape(%turned, %four)\n"
+                       "  %q5 = gather(%x, %c0) {axis = 0}\n  %k5 = gather(%x, %c1) {axis = 0}\n"
+                       "  %v5 = gather(%x, %c2) {axis = 0}\n  %q3 = reshape(%q5, %joined)\n"
+                       "  %k3 = reshape(%k5, %joined)\n  %v3 = reshape(%v5, %joined)\n"
+                       "  %q1 = transpose(%q3) {axes = [1, 0, 2]}\n"
+                       "  %k1 = transpose(%k3) {axes = [1, 0, 2]}\n"
+                       "  %v1 = transpose(%v3) {axes = [1, 0, 2]}\n" +
+                       three,
+             .constants = "constant @c0 : tensor<[], i64> = [0]\n"
+                          "constant @c1 : tensor<[], i64> = [1]\n"
+                          "constant @c2 : tensor<[], i64> = [2]\n",
+             .positions = 5,
+             .strided = -1});
   // As torch's exporter of exported programs turns keys: in three dimensions, between reshapes.
   const std::string turned = "  %joined = shape [8, {P}, 8]\n  %parted = shape [2, 4, 8, {P}]\n"
                              "  %k3 = reshape(%k1, %joined)\n"

@@ -340,6 +340,7 @@ private:
     match_.wider = *values_width - *width;
     if (match_.wider < 0)
       return no("values are narrower than queries and keys");
+    read_.find_rows({&match_.q, &match_.k, &match_.v});
     match_.scale *= match_.q.scale * match_.k.scale;
     if (match_.v.scale != 1)
       return no("values are scaled");
@@ -376,6 +377,12 @@ private:
     if (split_.empty() && constant(dims[0]) &&
         read_.are_heads_of_one({&match_.q, &match_.k, &match_.v}))
       split_ = {module_.exprs.constant(1), dims[0]};
+    if (split_.empty())
+      if (const auto all = constant(dims[0]))
+        if (const ExprId heads = read_.heads_in_rows(match_.q);
+            heads.valid() && constant(heads) && read_.heads_in_rows(match_.k) == heads &&
+            read_.heads_in_rows(match_.v) == heads)
+          split_ = {module_.exprs.constant(*all / *constant(heads)), heads};
     match_.sequences = split_.empty() ? dims[0] : split_[0];
     match_.heads = split_.empty() ? module_.exprs.constant(1) : split_[1];
     return true;

@@ -26,11 +26,13 @@
 
 namespace cugrt::passes {
 
-/// An operand of the products as [B, H, length, D]: of `value` the slice, if any, reshaped, if
-/// `reshaped` is not empty, and then read through `axes`.
+/// An operand of the products as [B, H, length, D]: of `value`, as `parts` if these are not empty,
+/// the slice, if any, reshaped, if `reshaped` is not empty, and then read through `axes`.
 struct HeadsOperand {
   ir::ValueId value;
   double scale = 1;
+  std::vector<ir::ExprId> parts{};
+  std::vector<int64_t> turn{};
   std::vector<ir::ExprId> begin, size; // of the slice; empty: none
   std::vector<ir::ExprId> reshaped;
   std::vector<int64_t> axes;

@@ -96,6 +96,7 @@ protected:
 private:
   Status forget_block() {
     masks_.clear();
+    turned_.clear();
     heads_last_.clear();
     return {};
   }
@@ -123,6 +124,10 @@ private:
   /// [B, length, H, D]
   ValueId heads_last(const HeadsOperand &x, std::string_view hint) {
     ValueId y = mapped(x.value);
+    if (!x.turn.empty())
+      y = turned(x, hint);
+    else if (!x.parts.empty())
+      y = reshaped(y, x.parts);
     if (!x.begin.empty())
       y = op(Op::slice, {y, shape(x.begin), shape(x.size)}, {}, hint);
     if (!x.reshaped.empty())
@@ -131,6 +136,18 @@ private:
     return axes == std::vector<int64_t>{0, 1, 2, 3}
                ? y
                : op(Op::transpose, {y}, {{"axes", axes}}, hint);
+  }
+
+  /// The value's parts, turned once for all operands that are slices of them.
+  ValueId turned(const HeadsOperand &x, std::string_view hint) {
+    std::vector<int64_t> key = {x.value.index};
+    for (ExprId part : x.parts)
+      key.push_back(part.index);
+    key.insert(key.end(), x.turn.begin(), x.turn.end());
+    ValueId &known = turned_[key];
+    if (!known.valid())
+      known = op(Op::transpose, {reshaped(mapped(x.value), x.parts)}, {{"axes", x.turn}}, hint);
+    return known;
   }
 
   /// Queries [B, Q, H, D] times the factors of their scores.
@@ -227,8 +244,8 @@ private:
   std::unordered_map<std::string, uint32_t> &names_; // of constants
   std::unordered_map<const Binding *, const AttentionMatch *> match_of_;
   std::unordered_set<const Binding *> gone_;
-  std::map<std::vector<int64_t>, ValueId> masks_;    // that were made in the block
-  std::unordered_map<uint32_t, ValueId> heads_last_; // by [B, H, Q, D] of the source
+  std::map<std::vector<int64_t>, ValueId> masks_, turned_; // that were made in the block
+  std::unordered_map<uint32_t, ValueId> heads_last_;       // by [B, H, Q, D] of the source
 };
 
 } // namespace

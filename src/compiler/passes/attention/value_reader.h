@@ -72,6 +72,12 @@ public:
   /// Whether operands [H, length, width] are the heads of one sequence, as they lie: [length, H,
   /// width], or parts of the channels of an image [1, H width, ..].
   bool are_heads_of_one(std::initializer_list<const HeadsOperand *> operands) const;
+  /// Heads of an operand [sequences and heads, length, D] that lie beside each other in rows of a
+  /// tensor that it is made of; invalid: none do.
+  ir::ExprId heads_in_rows(const HeadsOperand &x) const;
+  /// Makes operands rows of heads, [B, length, H, D], of the tensors that these lie in. What lies
+  /// so in none is turned, together where several are parts of the same tensor; else it stays.
+  void find_rows(const std::array<HeadsOperand *, 3> &operands) const;
   /// Gives an operand of rank 3 its sequences and heads. False where it has others.
   bool part_heads(HeadsOperand &x, ir::ExprId sequences, ir::ExprId heads) const;
 
