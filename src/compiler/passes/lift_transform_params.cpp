@@ -265,11 +265,11 @@ public:
   /// The name of the weight that each of `results` is; one of a function before this one, or of
   /// that of `transforms` which `parts` says, which gets it as its result. `new_name` gives names
   /// of functions.
-  std::vector<std::string> names(const ir::Function &function, const Choice &choice,
-                                 std::span<const ValueId> results, std::span<const size_t> parts,
+  std::vector<std::string> names(const ir::Function &function, std::span<const ValueId> results,
+                                 std::span<const size_t> parts,
                                  const std::function<std::string()> &new_name,
                                  std::vector<Computed> &transforms) {
-    const std::vector<uint32_t> numbers = number(function, choice);
+    const std::vector<uint32_t> numbers = number(function);
     std::unordered_map<size_t, size_t> of_parts;
     std::vector<std::string> names;
     for (size_t i = 0; i < results.size(); ++i) {
@@ -290,7 +290,7 @@ public:
 private:
   /// A number for each value: equal values have one number, over all functions. Dimensions are
   /// constants, so equal types have equal ids.
-  std::vector<uint32_t> number(const ir::Function &function, const Choice &choice) {
+  std::vector<uint32_t> number(const ir::Function &function) {
     std::vector<uint32_t> numbers(function.values.size());
     auto give = [&](ValueId value, const std::string &key,
                     std::span<const ir::Attribute> attributes = {}) {
@@ -304,8 +304,11 @@ private:
         give(binding.result(), "constant " + std::to_string(binding.callee));
       else if (binding.kind == BindingKind::shape)
         give(binding.result(), "shape");
-      else if (choice.is_lifted(binding))
+      else if (binding.kind == BindingKind::op && binding.result_count == 1)
         give(binding.result(), key_of(function, binding, numbers), function.attributes_of(binding));
+      else
+        for (uint32_t i = 0; i < binding.result_count; ++i)
+          numbers[binding.first_result + i] = count_++; // equal to no other
     }
     return numbers;
   }
@@ -444,7 +447,7 @@ Result<ir::Module> lift_transform_params(const ir::Module &given, const PassCont
     }
     std::vector<Computed> computed;
     const std::vector<std::string> weights = shared.names(
-        function, choice, results, Parts(module, function, results).numbers(),
+        function, results, Parts(module, function, results).numbers(),
         [&] { return ir::unique_name(names, wanted, "_"); }, computed);
     for (const Computed &one : computed)
       transforms.push_back(Transform(function, target, one.name).build(one.results));

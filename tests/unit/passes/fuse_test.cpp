@@ -393,6 +393,20 @@ TEST_CASE("ops on weights alone become a function of weights, whose results are 
   CHECK(run(module, {"LiftTransformParams"}).functions.size() == 2);
 }
 
+TEST_CASE("weights of two views that the function reads, too, are two") {
+  const ir::Module module =
+      lift("  %first = shape [0, 0]\n  %second = shape [4, 0]\n  %size = shape [4, 4]\n"
+           "  %m = slice(%x, %first, %size)\n"
+           "  %a = slice(%w, %first, %size)\n  %ea = exp(%a)\n"
+           "  %d = slice(%w, %second, %size)\n  %ed = exp(%d)\n"
+           "  %k = add(%m, %a)\n  %l = mul(%k, %ea)\n"
+           "  %n = add(%l, %d)\n  %z = mul(%n, %ed)\n  return %z\n",
+           "tensor<[4, 4], f32>");
+  const std::string text = ir::print(module);
+  CHECK(text.find("mul(%k, %main_transform_params.0)") != std::string::npos);
+  CHECK(text.find("mul(%n, %main_transform_params.1)") != std::string::npos);
+}
+
 TEST_CASE("weights get the layouts that kernels read best, and stand in memory once") {
   // One row of f16, of f32 and of f64, weights w [8, 4] and u [4, 8] (f16), q of blocks.
   auto text = [](const std::string &body) {
