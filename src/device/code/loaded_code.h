@@ -177,11 +177,9 @@ private:
   };
   Status list_makings(const Executable &executable);
   Status make(const Executable &executable, const Device &device, const Compute &compute,
-              uint64_t computed);
-  bool has_room(const Making &own) const {
-    return own.behind <= computed_layout_.total_bytes &&
-           own.sources.total_bytes <= computed_layout_.total_bytes - own.behind;
-  }
+              WeightMemory &computed);
+  /// Bytes that computed weights and, behind those that are there, sources take at most.
+  uint64_t most_while_made() const;
 
   WeightsInPlace in_place_;
   WeightMemory memory_, computed_;
@@ -199,7 +197,7 @@ private:
   bool making_ = false;                     // runs write computed_ again
   /// Kept until all weights are computed, or to compute them again. Functions that read no computed
   /// weight come first, those with the largest sources first: sources lie where later results will
-  /// be. Sources that no results follow have memory of their own, one after the other.
+  /// be, and some behind all: memory that is lengthened meanwhile, or apart where it cannot be.
   std::multimap<std::pair<bool, uint64_t>, Making> makings_;
   Finish again_;                     // which does; null: the host keeps what was computed
   driver::PinnedBuffer pinned_;      // the bytes of memory_ and computed_, once they left

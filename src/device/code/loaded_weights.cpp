@@ -213,9 +213,22 @@ Status LoadedWeights::list_makings(const Executable &executable) {
   return {};
 }
 
-/// Computes all of them, into memory at `computed`.
+uint64_t LoadedWeights::most_while_made() const {
+  uint64_t most = computed_layout_.total_bytes;
+  for (const auto &[place, own] : makings_)
+    if (own.sources.total_bytes >= MemoryBudget::kMapped) // fewer are no pages of their own
+      most = std::max(most, own.behind + own.sources.total_bytes);
+  return most;
+}
+
+/// Computes all of them, into `memory`.
 Status LoadedWeights::make(const Executable &executable, const Device &device,
-                           const Compute &compute, uint64_t computed) {
+                           const Compute &compute, WeightMemory &memory) {
+  const uint64_t computed = memory.address(), held = memory.size_bytes(), most = most_while_made();
+  CUGRT_ASSIGN(const bool is_longer, memory.lengthen(most - held));
+  const auto has_room = [&](const Making &own) {
+    return own.behind + own.sources.total_bytes <= (is_longer ? most : held);
+  };
   uint64_t beside = 0;
   for (const auto &[place, own] : makings_)
     if (!has_room(own))
@@ -240,14 +253,14 @@ Status LoadedWeights::make(const Executable &executable, const Device &device,
     params.assign(params.size(), {});
   }
   sources_ = {};
-  return {};
+  return memory.shorten();
 }
 
 Status LoadedWeights::compute(const Executable &executable, const Device &device,
                               const Compute &compute) {
   if (again_) {
     making_ = true;
-    Status status = make(executable, device, compute, computed_.address());
+    Status status = make(executable, device, compute, computed_);
     making_ = false;
     return status;
   }
@@ -255,14 +268,15 @@ Status LoadedWeights::compute(const Executable &executable, const Device &device
   CUGRT_TRY(list_makings(executable));
   // Becomes a weight's memory only after all of it is written.
   CUGRT_ASSIGN(WeightMemory memory,
-               WeightMemory::allocate(device.context(), computed_layout_.total_bytes, budget_));
+               WeightMemory::allocate(device.context(), computed_layout_.total_bytes, budget_,
+                                      most_while_made() - computed_layout_.total_bytes));
   for (const auto &[place, own] : makings_)
     for (const Making::Bound &b : own.bound)
       params_[b.function][b.param].as.tensor.address =
           memory.address() + made_.at(plan.functions[b.function].params[b.param].name).offset;
   for (auto &[place, own] : makings_)
     own.params = params_[own.function];
-  CUGRT_TRY(make(executable, device, compute, memory.address()));
+  CUGRT_TRY(make(executable, device, compute, memory));
   for (size_t f = 0; const bool computing : functions_of_weights(plan))
     if (auto &params = params_[f++]; computing)
       params.assign(params.size(), {});

@@ -4,15 +4,16 @@
 namespace cugrt::runtime {
 
 Result<WeightMemory> WeightMemory::allocate(const driver::Context &context, uint64_t bytes,
-                                            const std::shared_ptr<MemoryBudget> &budget) {
+                                            const std::shared_ptr<MemoryBudget> &budget,
+                                            uint64_t behind) {
   WeightMemory memory;
   memory.bytes_ = bytes;
   memory.charge_ = {budget, HeldFor::weights};
   if (bytes == 0)
     return memory;
-  if (budget) {
+  if (budget || behind != 0) {
     CUGRT_ASSIGN(const bool reserves, driver::VirtualRange::available(context));
-    auto range = reserves ? driver::VirtualRange::reserve(context, bytes)
+    auto range = reserves ? driver::VirtualRange::reserve(context, bytes + behind)
                           : Result<driver::VirtualRange>(driver::VirtualRange());
     if (range.ok()) // without addresses memory may still be had
       memory.range_ = std::move(*range);
@@ -24,6 +25,25 @@ Result<WeightMemory> WeightMemory::allocate(const driver::Context &context, uint
 Status WeightMemory::leave() {
   Status status = range_.uncommit();
   buffer_ = {};
+  charge_.lower_to(resident_bytes());
+  return status;
+}
+
+Result<bool> WeightMemory::lengthen(uint64_t behind) {
+  if (behind == 0 || !range_.address())
+    return behind == 0;
+  CUGRT_TRY(charge_.raise_to(range_.committed_for(bytes_ + behind)));
+  if (Status status = range_.commit(bytes_ + behind); !status.ok()) {
+    charge_.lower_to(resident_bytes());
+    return status;
+  }
+  return true;
+}
+
+Status WeightMemory::shorten() {
+  if (!range_.address())
+    return {};
+  Status status = range_.uncommit(range_.committed_for(bytes_));
   charge_.lower_to(resident_bytes());
   return status;
 }

@@ -212,19 +212,20 @@ VirtualRange &VirtualRange::operator=(VirtualRange &&other) noexcept {
 
 VirtualRange::~VirtualRange() { release(); }
 
-Status VirtualRange::uncommit() {
-  const CUresult result = unmap();
+Status VirtualRange::uncommit(uint64_t offset_bytes) {
+  const CUresult result = unmap(offset_bytes);
   return result == CUDA_SUCCESS ? Status() : driver_error(*api_, result, "cuMemUnmap", "");
 }
 
 /// Unmaps pages from the back, until one fails.
-CUresult VirtualRange::unmap() noexcept {
-  if (pages_.empty())
+CUresult VirtualRange::unmap(uint64_t offset_bytes) noexcept {
+  const auto done = [&] { return pages_.empty() || pages_.back().offset_bytes < offset_bytes; };
+  if (done())
     return CUDA_SUCCESS;
   RelaxedCapture relaxed(*api_);
   const bool pushed = api_->CtxPushCurrent(context_) == CUDA_SUCCESS;
   CUresult result = CUDA_SUCCESS;
-  while (!pages_.empty()) {
+  while (!done()) {
     const Page &last = pages_.back();
     result = api_->MemUnmap(address_ + last.offset_bytes, last.size_bytes);
     if (result != CUDA_SUCCESS)

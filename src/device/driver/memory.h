@@ -118,16 +118,16 @@ public:
   }
   /// Backs at least the first `size_bytes` with memory. On failure what was committed stays.
   Status commit(uint64_t size_bytes);
-  /// Gives all memory back and keeps the addresses. Nothing uses the memory any more. After an
-  /// error some of it is still there.
-  Status uncommit();
+  /// Gives back the memory of all commits from `offset_bytes` on and keeps the addresses. Nothing
+  /// uses the memory any more. After an error some of it is still there.
+  Status uncommit(uint64_t offset_bytes = 0);
 
 private:
   struct Page {
     CUmemGenericAllocationHandle handle;
     uint64_t offset_bytes, size_bytes;
   };
-  CUresult unmap() noexcept;
+  CUresult unmap(uint64_t offset_bytes = 0) noexcept;
   void release() noexcept;
 
   const DriverApi *api_ = nullptr;
