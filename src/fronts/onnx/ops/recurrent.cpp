@@ -38,7 +38,7 @@ private:
   double clip_ = 0;
   size_t here_ = 0, directions_ = 1; // the direction, of so many
   std::vector<Activation> activations_;
-  V x_, w_, r_, bias_x_, bias_h_, peepholes_, lengths_;
+  V x_, w_, r_, bias_x_, bias_h_, peepholes_, lengths_, first_h_, first_cell_;
   std::vector<V> all_h_, last_h_, last_c_;
   std::vector<std::vector<V>> outputs_; // by direction, by time
 };
@@ -157,8 +157,8 @@ void Recurrent::direction(size_t d) {
       c.node.op == "LSTM" ? of_direction(c.value(7), d, {exprs.mul(hidden_, c.constant(3))}) : V();
   const Dims state = {batch_, hidden_};
   V zeros = c.broadcast(c.scalar(dtype, 0), state);
-  V h = c.has(5) ? of_direction(initial(5), d, state) : zeros;
-  V cell = c.node.op == "LSTM" && c.has(6) ? of_direction(initial(6), d, state) : zeros;
+  V h = first_h_.valid() ? of_direction(first_h_, d, state) : zeros;
+  V cell = first_cell_.valid() ? of_direction(first_cell_, d, state) : zeros;
   V inputs = c.matmul(x_, w_); // [steps, batch, gates * hidden]
   if (bias_x_.valid())
     inputs = c.binary(Op::add, inputs, bias_x_);
@@ -276,6 +276,7 @@ void Recurrent::run() {
     return c.unsupported("more than " + std::to_string(kMostSteps) + " steps");
   directions_ = c.text("direction", "forward") == "bidirectional" ? 2 : 1;
   read_activations();
+  first_h_ = initial(5), first_cell_ = c.node.op == "LSTM" ? initial(6) : V();
   for (size_t i = 0; i < directions_; ++i)
     direction(i);
   const Dims one = {c.constant(1), c.constant(1), batch_, hidden_};
